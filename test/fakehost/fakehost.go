@@ -55,7 +55,7 @@ func New(dir string, options ...Option) (*Host, error) {
 		ifindex: 1, // lo
 	}
 	err := h.locked(func() error {
-		for _, sub := range []string{"sys/devices", "dev"} {
+		for _, sub := range []string{"sys/devices", "dev", tempDir} {
 			if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 				return err
 			}

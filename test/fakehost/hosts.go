@@ -54,8 +54,15 @@ func GPUNode8(dir string, options ...Option) (*Host, error) {
 
 // Many is a host with n RoCE functions, mlx5_0 to mlx5_<n-1>: physical functions
 // with up to 127 virtual ones each.
+//
+// It makes some fifty files and links for each: put dir on a tmpfs.
 func Many(dir string, n int, options ...Option) (*Host, error) {
-	const perPF = 128
+	return many(dir, n, 128, options...)
+}
+
+// many gives each physical function perPF-1 virtual ones; 128 is what fits the
+// addresses of one bus.
+func many(dir string, n, perPF int, options ...Option) (*Host, error) {
 	h, err := New(dir, options...)
 	if err != nil {
 		return nil, err

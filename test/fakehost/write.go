@@ -11,25 +11,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// replace turns one layout into another: what is no longer wanted goes first, in
-// the reverse order of its appearance; then comes what is new or differs.
+// replace turns one layout into another: first goes what is no longer wanted,
+// then comes what is new or differs.
 func (h *Host) replace(was, want layout) error {
-	wanted := make(map[string]entry, len(want))
-	for _, e := range want {
-		wanted[e.path] = e
-	}
-	had := make(map[string]entry, len(was))
-	for i := len(was) - 1; i >= 0; i-- {
-		e := was[i]
-		had[e.path] = e
-		if _, ok := wanted[e.path]; ok || e.keep {
-			continue
-		}
+	gone, changed, added := difference(was, want)
+	for _, e := range gone {
 		// Functions with several RDMA devices share entries.
 		if h.users[e.path]--; h.users[e.path] > 0 {
 			continue
@@ -39,19 +31,41 @@ func (h *Host) replace(was, want layout) error {
 			return err
 		}
 	}
-	for _, e := range want {
-		old, ok := had[e.path]
-		if ok && old == e {
-			continue
-		}
-		if !ok && !e.keep {
-			h.users[e.path]++
-		}
+	for _, e := range added {
+		h.users[e.path]++
+	}
+	for _, e := range changed {
 		if err := h.put(e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// difference tells what a change of layout takes away, in the reverse order of
+// its appearance; what it writes, in order; and what of this was not there before.
+func difference(was, want layout) (gone, changed, added layout) {
+	wanted, had := map[string]bool{}, map[string]entry{}
+	for _, e := range want {
+		wanted[e.path] = true
+	}
+	for _, e := range was {
+		had[e.path] = e
+		if !wanted[e.path] && !e.keep {
+			gone = append(gone, e)
+		}
+	}
+	slices.Reverse(gone)
+	for _, e := range want {
+		old, ok := had[e.path]
+		if !ok {
+			added = append(added, e)
+		}
+		if !ok || old != e {
+			changed = append(changed, e)
+		}
+	}
+	return gone, changed, added
 }
 
 // put makes one entry, in place of what has been there.
@@ -122,17 +136,13 @@ func (h *Host) remove(path string) error {
 	return nil
 }
 
-// locked runs one change of the tree with a place for half-made files, which is
-// below the root, for a rename can't leave the file system.
+// locked runs one change of the tree.
 func (h *Host) locked(change func() error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	temp := filepath.Join(h.root, tempDir)
-	if err := os.MkdirAll(temp, 0o755); err != nil {
-		return err
-	}
-	return errors.Join(change(), os.RemoveAll(temp))
+	return change()
 }
 
-// tempDir holds half-made files, below the root.
+// tempDir holds half-made files. It is below the root, for a rename can't leave
+// the file system.
 const tempDir = ".fakehost"
