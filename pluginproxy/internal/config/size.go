@@ -33,18 +33,18 @@ const (
 // longest ID, and resource.Build bounds the rest.
 func listBytes(r *Resource) int64 {
 	if r.Sharing != SharingPool {
-		return int64(r.Max) * slotBytes(MaxIDBytes, r.TopologyHints)
+		return int64(r.Max) * SlotBytes(MaxIDBytes, r.TopologyHints)
 	}
 	var size int64
 	// Slots 0…9 have an ID of one byte, 10…99 of two, and so on.
 	for digits, first, end := 1, int64(0), int64(10); first < int64(r.Max); digits, first, end = digits+1, end, end*10 {
-		size += (min(end, int64(r.Max)) - first) * slotBytes(digits, r.TopologyHints)
+		size += (min(end, int64(r.Max)) - first) * SlotBytes(digits, r.TopologyHints)
 	}
 	return size
 }
 
-// slotBytes is what one slot with an ID of that length adds to a list.
-func slotBytes(id int, topology bool) int64 {
+// SlotBytes is the most that one slot with an ID of that length adds to a list.
+func SlotBytes(id int, topology bool) int64 {
 	device := &pluginapi.Device{ID: strings.Repeat("0", id), Health: pluginapi.Unhealthy}
 	if topology {
 		device.Topology = &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: MaxNUMANode}}}
