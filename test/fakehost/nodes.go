@@ -93,3 +93,15 @@ func (c HCA) clone() HCA {
 	c.Ports, c.Nets, c.Chars = slices.Clone(c.Ports), slices.Clone(c.Nets), slices.Clone(c.Chars)
 	return c
 }
+
+// HCA is the description of a device as it is now, with all defaults filled in:
+// to put it back after Remove, or to add one like it.
+func (h *Host) HCA(name string) (HCA, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d := h.devices[name]
+	if d == nil {
+		return HCA{}, false
+	}
+	return d.clone(), true
+}
