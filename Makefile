@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# All targets need only Go; their tools are Go modules pinned in tools/.
+
+MODULE  := github.com/rdma-relay/rdma-relay
+# A source tree without git builds too: the stamp is then what VERSION says.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X $(MODULE)/internal/version.stamp=$(VERSION)
+BUF     := go tool -modfile=tools/go.mod buf
+LINT    := go tool -modfile=tools/golangci/go.mod golangci-lint
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the static bin/discoveryd and bin/pluginproxy
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/ ./discoveryd ./pluginproxy
+
+.PHONY: demo
+demo: build ## See the main job on a sample host: no root, no cluster (KEEP=1 stays up)
+	go run ./test/demo $(if $(KEEP),-keep)
+
+.PHONY: test
+test: ## Run all tests of the main module with the race detector
+	./test/run.sh ./...
+
+.PHONY: e2e-kubelet
+e2e-kubelet: build ## Run the binaries against kubelet's real device manager (first build: about 11 minutes)
+	cd test/k8s && RDMA_RELAY_BIN=$(CURDIR)/bin ../run.sh -norace ./...
+
+.PHONY: bench
+bench: build ## Measure what the README and docs claim (benchstat-friendly)
+	go test -run '^$$' -bench . -benchmem -count $(or $(COUNT),3) ./...
+
+.PHONY: fuzz
+fuzz: ## Fuzz each parser for FUZZTIME (default 30s)
+	./test/fuzz.sh $(or $(FUZZTIME),30s)
+
+.PHONY: generate
+generate: ## Make the Go code of proto/ anew
+	$(BUF) generate
+
+.PHONY: lint
+lint: ## gofmt, go vet, golangci-lint, buf lint, buf breaking, generated code up to date
+	@test -z "$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'))" || { echo "not gofmt-clean:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	go vet ./...
+	go mod tidy -diff
+	$(LINT) run ./...
+	$(BUF) lint
+	./test/breaking.sh $(BUF)
+	./test/generated.sh $(BUF)
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities (needs vuln.go.dev)
+	go tool -modfile=tools/go.mod govulncheck ./...
+
+.PHONY: clean
+clean: ## Remove what build made
+	rm -rf bin

@@ -1,0 +1,121 @@
+// The Register call, its errors, and how long to wait after each.
+//
+// SPDX-License-Identifier: Apache-2.0
+
+package register
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+var (
+	errReplaced   = errors.New("kubelet was restarted: kubelet.sock is another one")
+	errSocketGone = errors.New("our own socket was removed")
+)
+
+// sessionLost is the end of a session with kubelet.sock unchanged.
+type sessionLost struct{ stable bool }
+
+func (sessionLost) Error() string { return "kubelet ended the session" }
+
+// unreachable is a kubelet that could not be asked; a refusal is its answer.
+type unreachable struct{ error }
+
+func (e unreachable) Unwrap() error { return e.error }
+
+func isUnreachable(err error) bool { return errors.As(err, &unreachable{}) }
+
+// dialKubelet connects to kubelet.sock and tells which one that was: the path led
+// to the same socket before and after.
+func dialKubelet(ctx context.Context, path string) (net.Conn, Generation, error) {
+	for {
+		before := generationOf(path)
+		conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", path)
+		if err != nil {
+			return nil, before, unreachable{fmt.Errorf("as uid %d: %w", os.Geteuid(), err)}
+		}
+		if before.Present() && generationOf(path) == before {
+			return conn, before, nil
+		}
+		_ = conn.Close()
+		if ctx.Err() != nil {
+			return nil, before, unreachable{ctx.Err()}
+		}
+	}
+}
+
+// A local connect succeeds, fails or finds the listener's queue full, all at once.
+const dialTimeout = time.Second
+
+// register makes the call on conn, and closes it.
+func register(ctx context.Context, conn net.Conn, request *pluginapi.RegisterRequest) error {
+	var once sync.Once
+	client, err := grpc.NewClient("passthrough:///kubelet",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			err := errors.New("kubelet has closed the connection")
+			once.Do(func() { err = nil })
+			return conn, err
+		}))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	_, err = pluginapi.NewRegistrationClient(client).Register(ctx, request)
+	if err == nil {
+		return nil
+	}
+	s := status.Convert(err)
+	// Kubelet's text holds the socket's name, which is another at each try; the
+	// rest tells whether this is a new problem.
+	text := strings.ReplaceAll(s.Message(), request.Endpoint, "SOCKET")
+	if s.Code() == codes.Unavailable || s.Code() == codes.Canceled {
+		return unreachable{fmt.Errorf("call Register: %s", text)}
+	}
+	return fmt.Errorf("kubelet refused the registration: %s (%s)", text, s.Code())
+}
+
+// backoff counts failures in a row with one kubelet. The zero value is ready.
+type backoff struct{ next time.Duration }
+
+const (
+	// A kubelet that can't be reached is between bind and listen, or dead; asking
+	// costs it nothing.
+	unreachableFirst, unreachableCap = 2 * time.Millisecond, 2 * time.Second
+	// Each refused registration costs kubelet a connection that it does not close
+	// (grpc client of a failed dial-back), so not too often.
+	refusedFirst, refusedCap = 100 * time.Millisecond, 10 * time.Second
+)
+
+// after returns how long to wait after a failure: nothing after the first one,
+// then longer each time, with some jitter so that a node's resources don't move
+// in step.
+func (b *backoff) after(err error) time.Duration {
+	if errors.Is(err, errReplaced) {
+		return 0
+	}
+	if lost := (sessionLost{}); errors.As(err, &lost) && lost.stable {
+		*b = backoff{}
+	}
+	first, limit := refusedFirst, refusedCap
+	if isUnreachable(err) {
+		first, limit = unreachableFirst, unreachableCap
+	}
+	d := min(b.next, limit)
+	b.next = max(2*d, first)
+	return d - time.Duration(rand.Int64N(int64(d)/4+1))
+}

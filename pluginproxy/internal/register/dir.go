@@ -1,0 +1,272 @@
+// Dir knows what is in kubelet's device-plugin directory now: whether
+// kubelet.sock is there and which one, and whether a socket of ours has gone.
+//
+// SPDX-License-Identifier: Apache-2.0
+
+package register
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/rdma-relay/rdma-relay/internal/unixsock"
+	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/latest"
+)
+
+// Generation tells one kubelet.sock from the next. Kubelet binds it anew at each
+// start (server.Start in kubelet's pkg/kubelet/cm/devicemanager/plugin/v1beta1),
+// and an inode number alone may be used again at once. The zero value means
+// that there is none. Generations are comparable.
+type Generation struct {
+	dev, ino uint64
+	ctime    syscall.Timespec
+}
+
+// Present reports whether there is a kubelet.sock.
+func (g Generation) Present() bool { return g != Generation{} }
+
+// DefaultPoll is how often a Dir looks without being told to. File events make
+// it look at once; the poll is for hosts where they don't work.
+const DefaultPoll = 2 * time.Second
+
+// Dir watches one device-plugin directory, which need not exist yet. Make it
+// with NewDir; it follows the directory while Run runs. All methods may be
+// called concurrently.
+type Dir struct {
+	path    string
+	poll    time.Duration
+	log     *slog.Logger
+	kubelet *latest.Value[Generation]
+	notify  func() (*fsnotify.Watcher, error) // a seam: hosts run out of inotify instances
+
+	mu     sync.Mutex
+	guards map[string]*guard // by file name
+	there  presence          // at the last look
+}
+
+// presence of the directory.
+type presence int
+
+const (
+	unknown presence = iota
+	absent
+	present
+)
+
+// guard waits for the end of one file.
+type guard struct {
+	id   unixsock.ID
+	gone chan struct{}
+	once sync.Once
+}
+
+// NewDir returns a Dir for path. A poll of 0 means DefaultPoll.
+func NewDir(path string, poll time.Duration, log *slog.Logger) *Dir {
+	if poll == 0 {
+		poll = DefaultPoll
+	}
+	d := &Dir{path: path, poll: poll, log: log, kubelet: latest.New(Generation{}),
+		notify: fsnotify.NewWatcher, guards: map[string]*guard{}}
+	d.lookForKubelet()
+	return d
+}
+
+// Path is the directory.
+func (d *Dir) Path() string { return d.path }
+
+// KubeletSocket is the path of kubelet.sock.
+func (d *Dir) KubeletSocket() string { return filepath.Join(d.path, kubeletSocket) }
+
+var kubeletSocket = filepath.Base(pluginapi.KubeletSocket)
+
+// Kubelet returns the kubelet.sock last seen, and a channel that is closed when
+// another is seen or it is gone.
+func (d *Dir) Kubelet() (Generation, <-chan struct{}) { return d.kubelet.Get() }
+
+// Absent reports whether the directory itself was missing at the last look.
+func (d *Dir) Absent() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.there == absent
+}
+
+// Guard watches a file of ours below the directory: gone is closed when the name
+// does not lead to the file id any more. Call release when done.
+func (d *Dir) Guard(name string, id unixsock.ID) (gone <-chan struct{}, release func()) {
+	g := &guard{id: id, gone: make(chan struct{})}
+	d.mu.Lock()
+	d.guards[name] = g
+	d.mu.Unlock()
+	d.lookAtGuard(name) // it may be gone by now
+	return g.gone, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.guards[name] == g {
+			delete(d.guards, name)
+		}
+	}
+}
+
+// Run follows the directory until ctx ends. Without inotify it polls.
+func (d *Dir) Run(ctx context.Context) {
+	f := follower{path: filepath.Clean(d.path), log: d.log}
+	var events <-chan fsnotify.Event
+	var faults <-chan error
+	if w, err := d.notify(); err != nil {
+		d.log.Warn("file events are not available; polling instead", "interval", d.poll, "error", err)
+	} else {
+		defer func() { _ = w.Close() }()
+		f.watcher, events, faults = w, w.Events, w.Errors
+	}
+	tick := time.NewTicker(d.poll)
+	defer tick.Stop()
+	for {
+		f.follow()
+		d.lookAtAll()
+		for look := false; !look; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				look = true
+			case <-faults: // the event queue has overflowed
+				look = true
+			case ev := <-events:
+				look = d.handle(ev, &f)
+			}
+		}
+	}
+}
+
+// handle looks at the one file that an event concerns; it reports whether a look
+// at everything is due.
+func (d *Dir) handle(ev fsnotify.Event, f *follower) (lookAtAll bool) {
+	switch dir, name := filepath.Split(ev.Name); {
+	case filepath.Clean(ev.Name) == f.path:
+		f.watched = nil // the directory was made, removed or replaced
+		return true
+	case filepath.Clean(dir) != f.path:
+		// Something else beside the directory.
+	case name == kubeletSocket:
+		d.lookForKubelet()
+	default:
+		d.lookAtGuard(name)
+	}
+	return false
+}
+
+// follower keeps file watches on the directory that a path leads to now, and on
+// its parent for the time when the directory is made anew.
+type follower struct {
+	path    string
+	log     *slog.Logger
+	watcher *fsnotify.Watcher // nil without inotify
+	watched os.FileInfo       // the directory being watched
+	failed  bool              // said so already
+}
+
+func (f *follower) follow() {
+	if f.watcher == nil {
+		return
+	}
+	now, err := os.Stat(f.path)
+	if err == nil && f.watched != nil && os.SameFile(f.watched, now) {
+		return
+	}
+	if f.watched != nil {
+		_ = f.watcher.Remove(f.path) // fails where the kernel has dropped the watch already
+		f.watched = nil
+	}
+	_ = f.watcher.Add(filepath.Dir(f.path)) // the poll makes up for a parent that can't be watched
+	if err != nil {
+		return
+	}
+	err = f.watcher.Add(f.path)
+	if err == nil {
+		f.watched = now
+	} else if !f.failed && !errors.Is(err, os.ErrNotExist) {
+		f.log.Warn("the directory can't be watched; polling instead", "dir", f.path, "error", err)
+	}
+	f.failed = err != nil
+}
+
+func (d *Dir) lookAtAll() {
+	now := present
+	_, err := os.Stat(d.path)
+	if err != nil {
+		now = absent
+	}
+	d.mu.Lock()
+	changed := now != d.there
+	d.there = now
+	names := slices.Collect(maps.Keys(d.guards))
+	d.mu.Unlock()
+	switch {
+	case changed && now == absent:
+		d.log.Warn("waiting for kubelet's device-plugin directory", "dir", d.path, "error", err)
+	case changed:
+		d.log.Info("kubelet's device-plugin directory is there", "dir", d.path)
+		d.clean()
+	}
+	d.lookForKubelet()
+	for _, name := range names {
+		d.lookAtGuard(name)
+	}
+}
+
+// clean removes what processes of ours that did not end by themselves left behind.
+func (d *Dir) clean() {
+	removed, err := unixsock.RemoveStale(d.path, SocketPrefix)
+	if len(removed) > 0 {
+		d.log.Info("removed sockets that nobody serves", "dir", d.path, "sockets", removed)
+	}
+	if err != nil {
+		d.log.Warn("stale sockets stay", "dir", d.path, "error", err)
+	}
+}
+
+func (d *Dir) lookForKubelet() {
+	now := generationOf(d.KubeletSocket())
+	if last, _ := d.kubelet.Get(); now != last {
+		d.kubelet.Set(now)
+	}
+}
+
+func (d *Dir) lookAtGuard(name string) {
+	d.mu.Lock()
+	g := d.guards[name]
+	d.mu.Unlock()
+	if g == nil {
+		return
+	}
+	if id, err := unixsock.Identify(filepath.Join(d.path, name)); err != nil || id != g.id {
+		g.once.Do(func() { close(g.gone) })
+	}
+}
+
+// generationOf reads the generation of the socket at path; whatever is no socket
+// counts as absent.
+func generationOf(path string) Generation {
+	var st syscall.Stat_t
+	for {
+		err := syscall.Stat(path, &st)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFSOCK {
+			return Generation{}
+		}
+		return Generation{dev: st.Dev, ino: st.Ino, ctime: st.Ctim}
+	}
+}

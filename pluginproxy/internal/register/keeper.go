@@ -1,0 +1,304 @@
+// Package register keeps each resource registered with the kubelet that is there
+// now. This is the place where kubelet restarts are handled: see Keeper.hold.
+//
+// It is level-triggered: nothing here remembers what has been said to kubelet.
+// Whatever ends a session leads to the same step, which begins from what is true
+// then: is there a kubelet.sock, and which.
+//
+// SPDX-License-Identifier: Apache-2.0
+package register
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/rdma-relay/rdma-relay/internal/unixsock"
+	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/latest"
+	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/session"
+)
+
+// Timing holds the waits of a Keeper. Tests shorten them; DefaultTiming is what
+// the rest should use.
+type Timing struct {
+	// Register bounds one Register call. Kubelet dials us back inside the call,
+	// for up to 10 s.
+	Register time.Duration
+	// Session is how long after Register kubelet may take to open the session.
+	Session time.Duration
+	// Disconnect bounds the wait for kubelet to close its connection.
+	Disconnect time.Duration
+	// Grace is how long a replaced kubelet may take to close its connection by
+	// itself before the session is ended from this side.
+	Grace time.Duration
+	// Settle is the pause after that. Kubelet up to 1.36 stops whatever endpoint is
+	// current when it reaps an older one; a Register must not land before it has.
+	Settle time.Duration
+	// Stable is how long a session must last for its end to be an event of its
+	// own and not one more failure in a row.
+	Stable time.Duration
+}
+
+// DefaultTiming is the timing for a real kubelet.
+var DefaultTiming = Timing{
+	Register:   15 * time.Second,
+	Session:    5 * time.Second,
+	Disconnect: time.Second,
+	Grace:      20 * time.Millisecond,
+	Settle:     100 * time.Millisecond,
+	Stable:     10 * time.Second,
+}
+
+// Stats counts registrations by result. The zero value is ready; all fields are
+// safe for concurrent use.
+type Stats struct {
+	OK, Refused, Unreachable atomic.Uint64
+}
+
+// State is what a Keeper says of itself.
+type State struct {
+	// Registered: kubelet has accepted the registration of now.
+	Registered bool
+	// Session: kubelet has a ListAndWatch stream open.
+	Session bool
+	// Since is when Registered or Session changed last.
+	Since time.Time
+	// Problem is why there is no session, in one sentence; empty when there is.
+	Problem string
+}
+
+// Keeper keeps one resource registered. Fill the fields, then call Run once.
+// State and Stats may be read at any time.
+type Keeper struct {
+	Resource string // prefix/name
+	Dir      *Dir
+	Sockets  *Names
+	Session  session.Config
+	Timing   Timing
+	Log      *slog.Logger
+	Stats    Stats
+
+	state *latest.Value[State]
+}
+
+// NewKeeper returns a Keeper for resource.
+func NewKeeper(resource string, dir *Dir, sockets *Names, cfg session.Config, timing Timing, log *slog.Logger) *Keeper {
+	return &Keeper{
+		Resource: resource, Dir: dir, Sockets: sockets, Session: cfg, Timing: timing, Log: log,
+		state: latest.New(State{Since: time.Now(), Problem: "starting"}),
+	}
+}
+
+// State returns what is true now, and a channel that is closed when it changes.
+func (k *Keeper) State() (State, <-chan struct{}) { return k.state.Get() }
+
+// Run serves and registers the resource, again and again, until ctx ends. It
+// returns when everything it started has ended and its socket is removed.
+func (k *Keeper) Run(ctx context.Context) {
+	var retry backoff
+	var with Generation
+	for {
+		kubelet, changed := k.Dir.Kubelet()
+		if !kubelet.Present() {
+			k.lost(fmt.Errorf("waiting for %s", k.Dir.KubeletSocket()))
+			select {
+			case <-changed:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		if kubelet != with {
+			with, retry = kubelet, backoff{}
+		}
+		err := k.hold(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		k.lost(err)
+		if !k.pause(ctx, retry.after(err), with) {
+			return
+		}
+	}
+}
+
+// pause waits for d, or for another kubelet than the given; it reports false when
+// ctx has ended.
+func (k *Keeper) pause(ctx context.Context, d time.Duration, than Generation) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		now, changed := k.Dir.Kubelet()
+		if now != than {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// hold serves the resource under a fresh socket name, registers it with the
+// kubelet of now, and stays for as long as the session is worth keeping. It
+// returns why it is not, after kubelet has had the time to notice.
+func (k *Keeper) hold(ctx context.Context) error {
+	conn, kubelet, err := dialKubelet(ctx, k.Dir.KubeletSocket())
+	if err != nil {
+		k.Stats.Unreachable.Add(1)
+		return err
+	}
+	defer func() { _ = conn.Close() }() // a second Close, after gRPC's, is harmless
+
+	name := k.Sockets.Next(k.Resource)
+	listener, err := unixsock.Listen(filepath.Join(k.Dir.Path(), name), unixsock.Options{Mode: 0o600})
+	if err != nil {
+		return fmt.Errorf("serve as uid %d: %w", os.Geteuid(), err)
+	}
+	socketGone, release := k.Dir.Guard(name, listener.ID())
+	defer release()
+	server := session.Serve(listener, k.Session)
+	defer server.Stop()
+
+	call, cancel := context.WithTimeout(ctx, k.Timing.Register)
+	registered := make(chan error, 1)
+	defer func() { cancel(); <-registered }() // the call's goroutine has ended
+	go func() {
+		defer close(registered)
+		registered <- register(call, conn, k.request(name))
+	}()
+
+	why := k.watch(ctx, kubelet, server, registered, socketGone)
+	if ctx.Err() == nil {
+		k.lost(why)
+		k.settle(ctx, kubelet, server, why)
+	}
+	return why
+}
+
+// watch waits until the session that is to come, or has come, is lost or of no
+// more use, and returns why.
+func (k *Keeper) watch(ctx context.Context, kubelet Generation, server *session.Server, registered <-chan error, socketGone <-chan struct{}) error {
+	var (
+		started = server.Started()
+		begun   time.Time // of the session
+		tooLate <-chan time.Time
+	)
+	for {
+		now, changed := k.Dir.Kubelet()
+		if now.Present() && now != kubelet {
+			return errReplaced
+		}
+		select {
+		case err := <-registered:
+			registered = nil
+			// An error while there is a session: kubelet has registered us and its
+			// answer was lost.
+			if err != nil && !closed(server.Started()) {
+				if isUnreachable(err) {
+					k.Stats.Unreachable.Add(1)
+				} else {
+					k.Stats.Refused.Add(1)
+				}
+				return err
+			}
+			k.Stats.OK.Add(1)
+			k.update(func(s *State) { s.Registered = true })
+			if started != nil {
+				timer := time.NewTimer(k.Timing.Session)
+				defer timer.Stop()
+				tooLate = timer.C
+			}
+		case <-started:
+			started, tooLate, begun = nil, nil, time.Now()
+			k.update(func(s *State) { s.Session, s.Problem = true, "" })
+			k.Log.Info("kubelet has opened a session")
+		case <-tooLate:
+			return fmt.Errorf("kubelet accepted the registration but opened no session within %v", k.Timing.Session)
+		case <-server.Over():
+			return sessionLost{stable: !begun.IsZero() && time.Since(begun) >= k.Timing.Stable}
+		case <-socketGone:
+			return errSocketGone
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// settle gives kubelet the time to notice the end of a session, so that the next
+// Register is not taken back when it does.
+func (k *Keeper) settle(ctx context.Context, kubelet Generation, server *session.Server, why error) {
+	if errors.Is(why, errReplaced) {
+		// The old kubelet is dead as a rule, and its connections with it.
+		grace, cancel := context.WithTimeout(ctx, k.Timing.Grace)
+		defer cancel()
+		if server.Disconnected(grace) {
+			return
+		}
+	}
+	server.End()
+	bound, cancel := context.WithTimeout(ctx, k.Timing.Disconnect)
+	defer cancel()
+	server.Disconnected(bound)
+	if !errors.Is(why, errReplaced) {
+		k.pause(ctx, k.Timing.Settle, kubelet)
+		return
+	}
+	timer := time.NewTimer(k.Timing.Settle)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// request is what is said to kubelet. It ignores the options in it and asks the
+// endpoint for them, but they are part of the API.
+func (k *Keeper) request(endpoint string) *pluginapi.RegisterRequest {
+	offer, _ := k.Session.Offer.Get()
+	return &pluginapi.RegisterRequest{
+		Version:      pluginapi.Version,
+		Endpoint:     endpoint,
+		ResourceName: k.Resource,
+		Options:      offer.Options(),
+	}
+}
+
+// lost says that there is no session and why. It is logged when the reason is
+// another than before, for such a state can last for long.
+func (k *Keeper) lost(why error) {
+	before, _ := k.state.Get()
+	if !before.Registered && !before.Session && before.Problem == why.Error() {
+		return
+	}
+	k.update(func(s *State) { s.Registered, s.Session, s.Problem = false, false, why.Error() })
+	k.Log.Warn("no session with kubelet", "reason", why)
+}
+
+// update changes the state. Only the goroutine of Run calls it.
+func (k *Keeper) update(change func(*State)) {
+	s, _ := k.state.Get()
+	change(&s)
+	s.Since = time.Now()
+	k.state.Set(s)
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

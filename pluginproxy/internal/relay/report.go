@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package relay
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rdma-relay/rdma-relay/internal/version"
+	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/resource"
+	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
+)
+
+// Report is everything that pluginproxy knows at one moment. /statusz, /metrics
+// and /readyz are made from it, so they never disagree. Its JSON form is the
+// answer of /statusz and only gains fields.
+type Report struct {
+	Version string `json:"version"`
+	// Ready: a snapshot is here and every resource has a live session.
+	Ready bool `json:"ready"`
+	// Missing says in sentences what is missing for that.
+	Missing   []string         `json:"missing,omitempty"`
+	Config    ConfigReport     `json:"config"`
+	Discovery DiscoveryReport  `json:"discovery"`
+	Kubelet   KubeletReport    `json:"kubelet"`
+	Resources []ResourceReport `json:"resources"`
+
+	// Snapshot is the last one, nil before the first.
+	Snapshot *discoveryv1.Snapshot `json:"-"`
+}
+
+// ConfigReport is the state of the configuration.
+type ConfigReport struct {
+	Hash     string    `json:"hash"`
+	LoadedAt time.Time `json:"loaded_at"`
+	// Problem is why the file of now is refused.
+	Problem  string   `json:"problem,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// DiscoveryReport is the state of the stream from discoveryd.
+type DiscoveryReport struct {
+	Connected     bool    `json:"connected"`
+	Problem       string  `json:"problem,omitempty"`
+	DaemonVersion string  `json:"daemon_version,omitempty"`
+	InstanceID    string  `json:"instance_id,omitempty"`
+	Generation    uint64  `json:"generation"`
+	AgeSeconds    float64 `json:"age_seconds"`
+	ScanSeconds   float64 `json:"scan_seconds"`
+	Stale         bool    `json:"stale"`
+	// Rejected counts snapshots that broke the protocol.
+	Rejected uint64 `json:"rejected"`
+	// NetnsMode is the RDMA network name space mode: shared, exclusive or unknown.
+	NetnsMode string `json:"netns_mode"`
+	// NodeReasons say what is wrong with the node as a whole.
+	NodeReasons []string `json:"node_reasons,omitempty"`
+	// Devices is the number of RDMA devices in the snapshot, usable or not.
+	Devices int `json:"devices"`
+}
+
+// KubeletReport is the state of kubelet's directory.
+type KubeletReport struct {
+	Dir string `json:"dir"`
+	// Present: there is a kubelet.sock.
+	Present bool `json:"present"`
+}
+
+// ResourceReport is the state of one resource.
+type ResourceReport struct {
+	Name string `json:"name"`
+	// Devices is the length of the list for kubelet, Healthy how many of them are.
+	Devices int `json:"devices"`
+	Healthy int `json:"healthy"`
+	// HCAs are the RDMA devices behind it, HealthyHCAs how many of them are healthy.
+	HCAs        []resource.HCA `json:"hcas"`
+	HealthyHCAs int            `json:"healthy_hcas"`
+	// LeftOut says for each other device of the node why it is not among them.
+	LeftOut []resource.LeftOut `json:"left_out,omitempty"`
+	Hints   []string           `json:"hints,omitempty"`
+	// Registered: kubelet has accepted the registration. Session: it has the list's
+	// stream open. Since is when one of them changed last, Problem why there is no
+	// session.
+	Registered bool      `json:"registered"`
+	Session    bool      `json:"session"`
+	Since      time.Time `json:"since"`
+	Problem    string    `json:"problem,omitempty"`
+	Counters   Counters  `json:"counters"`
+}
+
+// Counters count since the resource is being served.
+type Counters struct {
+	Sessions                 uint64 `json:"sessions"`
+	Superseded               uint64 `json:"superseded"`
+	Lists                    uint64 `json:"lists"`
+	RegistrationsOK          uint64 `json:"registrations_ok"`
+	RegistrationsRefused     uint64 `json:"registrations_refused"`
+	RegistrationsUnreachable uint64 `json:"registrations_unreachable"`
+	AllocationsOK            uint64 `json:"allocations_ok"`
+	AllocationsRefused       uint64 `json:"allocations_refused"`
+}
+
+// Report says what is true now. It may be called concurrently.
+func (r *Relay) Report() Report {
+	cfg, _ := r.src.Config.Get()
+	disc, _ := r.src.Discovery.Get()
+	kubelet, _ := r.src.Kubelet.Kubelet()
+
+	rep := Report{
+		Version: version.String(),
+		Config:  ConfigReport{Hash: cfg.Config.Hash, LoadedAt: cfg.LoadedAt, Problem: cfg.Problem, Warnings: cfg.Config.Warnings},
+		Discovery: DiscoveryReport{
+			Connected: disc.Connected, Problem: disc.Problem, Rejected: disc.Rejected,
+			DaemonVersion: disc.Status.GetDaemonVersion(),
+			InstanceID:    disc.Snapshot.GetInstanceId(),
+			Generation:    disc.Snapshot.GetGeneration(),
+			AgeSeconds:    disc.Age().Seconds(),
+			ScanSeconds:   disc.Status.GetScanDuration().AsDuration().Seconds(),
+			NetnsMode:     netnsMode(disc.Snapshot.GetNode().GetNetnsMode()),
+		},
+		Kubelet:   KubeletReport{Dir: r.src.Kubelet.Path(), Present: kubelet.Present()},
+		Resources: []ResourceReport{},
+		Snapshot:  disc.Snapshot,
+	}
+	for _, d := range disc.Snapshot.GetDevices() {
+		if d.GetName() != "" {
+			rep.Discovery.Devices++
+		}
+	}
+	for _, reason := range disc.Snapshot.GetNode().GetReasons() {
+		rep.Discovery.NodeReasons = append(rep.Discovery.NodeReasons, reason.GetMessage())
+	}
+	r.mu.Lock()
+	rep.Discovery.Stale = r.stale
+	for _, name := range r.order {
+		rep.Resources = append(rep.Resources, r.serving[name].report())
+	}
+	r.mu.Unlock()
+	rep.Missing = rep.missing(len(cfg.Config.Resources))
+	rep.Ready = len(rep.Missing) == 0
+	return rep
+}
+
+func (s *served) report() ResourceReport {
+	c := count(s.now)
+	state, _ := s.keeper.State()
+	return ResourceReport{
+		Name: s.now.Name, Devices: c.Devices, Healthy: c.Healthy, HealthyHCAs: c.HealthyHCAs,
+		HCAs: s.now.HCAs, LeftOut: s.now.LeftOut, Hints: s.now.Hints,
+		Registered: state.Registered, Session: state.Session, Since: state.Since, Problem: state.Problem,
+		Counters: Counters{
+			Sessions:                 s.stats.Sessions.Load(),
+			Superseded:               s.stats.Superseded.Load(),
+			Lists:                    s.stats.Lists.Load(),
+			RegistrationsOK:          s.keeper.Stats.OK.Load(),
+			RegistrationsRefused:     s.keeper.Stats.Refused.Load(),
+			RegistrationsUnreachable: s.keeper.Stats.Unreachable.Load(),
+			AllocationsOK:            s.stats.AllocationsOK.Load(),
+			AllocationsRefused:       s.stats.AllocationsRefused.Load(),
+		},
+	}
+}
+
+// missing lists what keeps this program from being ready.
+func (rep *Report) missing(configured int) (list []string) {
+	switch {
+	case rep.Snapshot == nil:
+		return []string{"no snapshot from discoveryd yet: " + rep.Discovery.Problem}
+	case len(rep.Resources) == 0 && configured > 0:
+		return []string{"the resources are not served yet"}
+	}
+	for _, res := range rep.Resources {
+		if !res.Session {
+			list = append(list, fmt.Sprintf("resource %s has no session with kubelet: %s", res.Name, res.Problem))
+		}
+	}
+	return list
+}
+
+func netnsMode(m discoveryv1.NetnsMode) string {
+	switch m {
+	case discoveryv1.NetnsMode_NETNS_MODE_SHARED:
+		return "shared"
+	case discoveryv1.NetnsMode_NETNS_MODE_EXCLUSIVE:
+		return "exclusive"
+	}
+	return "unknown"
+}

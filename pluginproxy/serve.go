@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rdma-relay/rdma-relay/internal/cli"
+	"github.com/rdma-relay/rdma-relay/internal/unixsock"
+	"github.com/rdma-relay/rdma-relay/internal/version"
+	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/config"
+	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/register"
+	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/relay"
+	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/status"
+	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/subscribe"
+)
+
+// The defaults that several commands share.
+const (
+	defaultConfig  = "/etc/rdma-relay/config.json"
+	defaultSocket  = "/run/rdma-relay/discovery.sock"
+	defaultDir     = "/var/lib/kubelet/device-plugins"
+	defaultMetrics = ":9837"
+)
+
+// serveFlags are the flags of pluginproxy serve.
+type serveFlags struct {
+	config         string
+	socket         string
+	devicePlugins  string
+	registry       string
+	registration   string
+	metricsAddress string
+	staleAfter     time.Duration
+}
+
+func serveCommand(logFlags *cli.LogFlags) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the configured resources to kubelet",
+		Long: `Serve the configured resources to kubelet, until SIGTERM.
+
+Snapshots come from discoveryd through a unix socket. While discoveryd is away
+the last snapshot goes on being served.`,
+		Example: `  pluginproxy serve --config=/etc/rdma-relay/config.json`,
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := logFlags.Logger(os.Stderr)
+			if err != nil {
+				return err
+			}
+			if err := f.check(); err != nil {
+				return err
+			}
+			return serve(cmd.Context(), f, log)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.config, "config", defaultConfig, "configuration file, JSON or YAML; watched")
+	flags.StringVar(&f.socket, "discovery-socket", defaultSocket, "unix socket of discoveryd")
+	flags.StringVar(&f.devicePlugins, "device-plugins-dir", defaultDir, "kubelet's device-plugin directory")
+	flags.StringVar(&f.registry, "plugins-registry-dir", "/var/lib/kubelet/plugins_registry", "kubelet's plugin registry, for --registration=watcher")
+	flags.StringVar(&f.registration, "registration", "register", "how kubelet learns of the resources: register")
+	flags.StringVar(&f.metricsAddress, "metrics-address", defaultMetrics, "address of /metrics, /healthz, /readyz and /statusz; empty: none")
+	flags.DurationVar(&f.staleAfter, "stale-after", 0, "make all devices unhealthy when discoveryd's last completed scan is older than this; 0: never")
+	return cmd
+}
+
+// check finds what is wrong with the flags themselves.
+func (f *serveFlags) check() error {
+	if f.registration != "register" {
+		return cli.Usagef("--registration=%s: must be register", f.registration)
+	}
+	if f.staleAfter < 0 {
+		return cli.Usagef("--stale-after=%v: must not be negative", f.staleAfter)
+	}
+	if n := len(f.devicePlugins) + 1 + register.MaxNameLen; n > unixsock.MaxPath {
+		return cli.Usagef("--device-plugins-dir=%s: too long by %d bytes: a socket's path there could not be bound (unix(7) allows %d bytes)",
+			f.devicePlugins, n-unixsock.MaxPath, unixsock.MaxPath)
+	}
+	return nil
+}
+
+// serve runs the parts until ctx ends. Each part is one goroutine of the group;
+// the group waits for all of them.
+func serve(ctx context.Context, f serveFlags, log *slog.Logger) error {
+	log.Info("pluginproxy starts", "version", version.String())
+	cfg, err := config.Watch(f.config, 0, log)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	dir := register.NewDir(filepath.Clean(f.devicePlugins), 0, log)
+	discovery := subscribe.New(f.socket, log)
+
+	metrics := prometheus.NewRegistry()
+	observe, err := status.AllocationSeconds(metrics)
+	if err != nil {
+		return err
+	}
+	middle := relay.New(
+		relay.Sources{Config: cfg, Discovery: discovery, Kubelet: dir},
+		relay.Options{StaleAfter: f.staleAfter, ObserveAllocation: observe}, log)
+	if err := status.Register(metrics, middle); err != nil {
+		return err
+	}
+
+	group, ctx := errgroup.WithContext(ctx)
+	run := func(part func(context.Context)) {
+		group.Go(func() error { part(ctx); return nil })
+	}
+	run(cfg.Run)
+	run(dir.Run)
+	run(middle.Run)
+	group.Go(func() error { return discovery.Run(ctx) })
+	if f.metricsAddress != "" {
+		run(func(ctx context.Context) {
+			status.Serve(ctx, f.metricsAddress, status.Handler(middle, metrics, log), log)
+		})
+	}
+	err = group.Wait()
+	log.Info("pluginproxy ends")
+	return err
+}
