@@ -64,8 +64,7 @@ func (c *client) dialBack(ctx context.Context) (*link, error) {
 func (c *client) run(s *session) {
 	s.pump()
 	p, k := c.p, c.p.k
-	delay := k.reapDelays()
-	if pause(p.ctx, delay.BeforeLookup) != nil {
+	if k.linger(p.ctx, beforeLookup) != nil {
 		return
 	}
 	var found *client
@@ -80,27 +79,46 @@ func (c *client) run(s *session) {
 		found = p.books.lookup(c.resource, c.path)
 	})
 	if found != nil {
-		found.disconnect(delay)
+		found.reap()
 	}
 }
 
-// disconnect takes the client out of the books, closes its connections and stops the endpoint that the books name then.
-func (c *client) disconnect(delay reapDelay) {
-	k := c.p.k
-	k.update(func() { c.p.books.deregister(c.resource, c.path) })
-	if pause(c.p.ctx, delay.BeforeClose) != nil {
+// reap is disconnect at the end of a stream, with the gaps that SlowReap widens.
+func (c *client) reap() {
+	k, ctx := c.p.k, c.p.ctx
+	c.deregister()
+	if k.linger(ctx, beforeClose) != nil {
 		return
 	}
-	k.mu.Lock()
+	c.close()
+	if k.linger(ctx, afterClose) != nil {
+		return
+	}
+	c.stopEndpoint()
+}
+
+// disconnect takes the client out of the books, closes its connections and stops the endpoint that the books name then.
+func (c *client) disconnect() {
+	c.deregister()
+	c.close()
+	c.stopEndpoint()
+}
+
+func (c *client) deregister() {
+	c.p.k.update(func() { c.p.books.deregister(c.resource, c.path) })
+}
+
+func (c *client) close() {
+	c.p.k.mu.Lock()
 	links := c.links
 	c.links = nil
-	k.mu.Unlock()
+	c.p.k.mu.Unlock()
 	for _, l := range links {
 		l.close()
 	}
-	if pause(c.p.ctx, delay.AfterClose) != nil {
-		return
-	}
-	k.update(func() { c.p.books.disconnected(c.resource, c.path, time.Now()) })
+}
+
+func (c *client) stopEndpoint() {
+	c.p.k.update(func() { c.p.books.disconnected(c.resource, c.path, time.Now()) })
 	c.p.stopped()
 }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/stats"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/rdma-relay/rdma-relay/test/fakekubelet"
@@ -42,6 +43,19 @@ type plugin struct {
 	preferred []*pluginapi.ContainerPreferredAllocationRequest
 	prefer    func(*pluginapi.ContainerPreferredAllocationRequest) ([]string, error)
 	sent      int
+	times     int // how often a list is sent in a row; 0 is 1
+
+	connClosed chan struct{} // gets a value for each connection that ends
+}
+
+// The plugin watches its connections end, since kubelet's closing is the sign that a stream's end is dealt with.
+func (p *plugin) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (p *plugin) HandleRPC(context.Context, stats.RPCStats)                         {}
+func (p *plugin) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (p *plugin) HandleConn(_ context.Context, s stats.ConnStats) {
+	if _, ok := s.(*stats.ConnEnd); ok {
+		p.connClosed <- struct{}{}
+	}
 }
 
 // serve starts a plugin with n healthy devices called <id>0... on dir/name.
@@ -52,6 +66,8 @@ func serve(t *testing.T, dir, name, id string, n int) *plugin {
 		opts:    &pluginapi.DevicePluginOptions{},
 		changed: make(chan struct{}),
 		endAll:  make(chan struct{}),
+
+		connClosed: make(chan struct{}, 100),
 	}
 	p.devices = devices(id, n)
 	p.listen(t)
@@ -65,7 +81,7 @@ func (p *plugin) listen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.srv = grpc.NewServer(grpc.WaitForHandlers(true))
+	p.srv = grpc.NewServer(grpc.WaitForHandlers(true), grpc.StatsHandler(p))
 	pluginapi.RegisterDevicePluginServer(p.srv, p)
 	srv := p.srv
 	p.wg.Go(func() { _ = srv.Serve(l) })
@@ -93,6 +109,14 @@ func (p *plugin) list(ds []*pluginapi.Device) {
 	p.changed = make(chan struct{})
 }
 
+// flood sends a list a number of times in a row to every stream.
+func (p *plugin) flood(times int, ds []*pluginapi.Device) {
+	p.mu.Lock()
+	p.times = times
+	p.mu.Unlock()
+	p.list(ds)
+}
+
 // endStreams makes every ListAndWatch handler return while the server goes on.
 func (p *plugin) endStreams() {
 	p.mu.Lock()
@@ -114,14 +138,16 @@ func (p *plugin) ListAndWatch(_ *pluginapi.Empty, s grpc.ServerStreamingServer[p
 	p.mu.Unlock()
 	for {
 		p.mu.Lock()
-		ds, changed := p.devices, p.changed
+		ds, changed, times := p.devices, p.changed, max(1, p.times)
 		p.mu.Unlock()
-		if err := s.Send(&pluginapi.ListAndWatchResponse{Devices: ds}); err != nil {
-			return err
+		for range times {
+			if err := s.Send(&pluginapi.ListAndWatchResponse{Devices: ds}); err != nil {
+				return err
+			}
+			p.mu.Lock()
+			p.sent++
+			p.mu.Unlock()
 		}
-		p.mu.Lock()
-		p.sent++
-		p.mu.Unlock()
 		select {
 		case <-changed:
 		case <-endAll:
@@ -177,17 +203,25 @@ func start(t *testing.T, opts fakekubelet.Options) *fakekubelet.Kubelet {
 
 func register(t *testing.T, k *fakekubelet.Kubelet, endpoint string) error {
 	t.Helper()
-	return registerAs(t, k, &pluginapi.RegisterRequest{Version: pluginapi.Version, Endpoint: endpoint, ResourceName: widget})
+	return registerWith(deadline(t), k, endpoint)
 }
 
 func registerAs(t *testing.T, k *fakekubelet.Kubelet, req *pluginapi.RegisterRequest) error {
 	t.Helper()
+	return call(deadline(t), k, req)
+}
+
+func registerWith(ctx context.Context, k *fakekubelet.Kubelet, endpoint string) error {
+	return call(ctx, k, &pluginapi.RegisterRequest{Version: pluginapi.Version, Endpoint: endpoint, ResourceName: widget})
+}
+
+func call(ctx context.Context, k *fakekubelet.Kubelet, req *pluginapi.RegisterRequest) error {
 	conn, err := grpc.NewClient("unix://"+k.SocketPath(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer func() { _ = conn.Close() }()
-	_, err = pluginapi.NewRegistrationClient(conn).Register(deadline(t), req)
+	_, err = pluginapi.NewRegistrationClient(conn).Register(ctx, req)
 	return err
 }
 

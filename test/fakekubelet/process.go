@@ -125,7 +125,7 @@ func (p *process) stop() error {
 	clients := p.books.all()
 	p.k.mu.Unlock()
 	for _, c := range clients {
-		c.disconnect(reapDelay{})
+		c.disconnect()
 	}
 	err := removeIfThere(p.k.SocketPath())
 	p.kill()

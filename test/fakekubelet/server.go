@@ -55,8 +55,7 @@ func (r *registry) Register(ctx context.Context, req *pluginapi.RegisterRequest)
 
 func (r *registry) register(ctx context.Context, req *pluginapi.RegisterRequest) error {
 	k := r.p.k
-	before, after := k.registerDelays()
-	if err := pause(ctx, before); err != nil {
+	if err := k.linger(ctx, beforeRegister); err != nil {
 		return err
 	}
 	if err := k.takeRefusal(); err != nil {
@@ -72,7 +71,7 @@ func (r *registry) register(ctx context.Context, req *pluginapi.RegisterRequest)
 	if err := r.p.connect(ctx, req.GetResourceName(), filepath.Join(k.dir, req.GetEndpoint())); err != nil {
 		return err
 	}
-	return pause(ctx, after)
+	return k.linger(ctx, beforeAnswer)
 }
 
 // isExtendedResourceName is the rule of pkg/apis/core/v1/helper IsExtendedResourceName: not a native name, not a quota name, and the
