@@ -69,9 +69,7 @@ func (k *kubelet) stateOf(s *pluginStream) string {
 		return "new session cut off"
 	case <-time.After(50 * time.Millisecond):
 	}
-	pod := podWith("probe", widget, 1)
-	defer k.remove(pod)
-	if err := k.admit(pod); err != nil {
+	if err := k.probe(widget); err != nil {
 		return "stream lives, Allocate fails"
 	}
 	if k.counts(widget) != full(4) {

@@ -9,11 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
+	"time"
 )
 
+// host may be changed by one goroutine at a time, which need not be the test's own.
 type host struct {
 	t    testing.TB
 	root string
@@ -122,6 +126,36 @@ func (h *host) unplug(i int) {
 	h.remove("sys/devices/pci0000:00/" + pciAddress(i))
 }
 
+// toggle unplugs and plugs the i-th HCA, which is there, over and over, until stop is
+// called or the test ends. stop tells whether it is there now.
+func (h *host) toggle(i int) (stop func() bool) {
+	there := true
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			if there {
+				h.unplug(i)
+			} else {
+				h.plug(i)
+			}
+			there = !there
+			select {
+			case <-time.After(rand.N(50 * time.Millisecond)):
+			case <-end:
+				return
+			}
+		}
+	}()
+	stop = sync.OnceValue(func() bool {
+		close(end)
+		<-ended
+		return there
+	})
+	h.t.Cleanup(func() { stop() })
+	return stop
+}
+
 // setPort changes the state of the i-th HCA's port as a pulled cable does.
 func (h *host) setPort(i int, up bool) {
 	h.t.Helper()
@@ -139,7 +173,7 @@ func (h *host) setPort(i int, up bool) {
 func (h *host) dir(path string) {
 	h.t.Helper()
 	if err := os.MkdirAll(filepath.Join(h.root, path), 0o755); err != nil {
-		h.t.Fatal(err)
+		h.t.Error(err)
 	}
 }
 
@@ -149,10 +183,11 @@ func (h *host) file(path, text string) {
 	h.dir(filepath.Dir(path))
 	path = filepath.Join(h.root, path)
 	if err := os.WriteFile(path+"~", []byte(text), 0o644); err != nil {
-		h.t.Fatal(err)
+		h.t.Error(err)
+		return
 	}
 	if err := os.Rename(path+"~", path); err != nil {
-		h.t.Fatal(err)
+		h.t.Error(err)
 	}
 }
 
@@ -160,13 +195,13 @@ func (h *host) link(path, target string) {
 	h.t.Helper()
 	h.dir(filepath.Dir(path))
 	if err := os.Symlink(target, filepath.Join(h.root, path)); err != nil && !errors.Is(err, fs.ErrExist) {
-		h.t.Fatal(err)
+		h.t.Error(err)
 	}
 }
 
 func (h *host) remove(path string) {
 	h.t.Helper()
 	if err := os.RemoveAll(filepath.Join(h.root, path)); err != nil {
-		h.t.Fatal(err)
+		h.t.Error(err)
 	}
 }

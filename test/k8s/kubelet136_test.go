@@ -31,6 +31,12 @@ func allocatableDevices(m *devicemanager.ManagerImpl) devicemanager.ResourceDevi
 	return m.GetAllocatableDevices()
 }
 
+// disconnect makes kubelet close the connection to a plugin and forget it, as it does
+// by itself when it takes the plugin for gone.
+func disconnect(_ context.Context, m *devicemanager.ManagerImpl, resource, socket string) {
+	m.GetWatcherHandler().DeRegisterPlugin(resource, socket)
+}
+
 func allocate(_ context.Context, m *devicemanager.ManagerImpl, pod *v1.Pod) error {
 	return m.Allocate(pod, &pod.Spec.Containers[0])
 }

@@ -33,6 +33,12 @@ func allocatableDevices(m *devicemanager.ManagerImpl) devicemanager.ResourceDevi
 	return m.GetAllocatableDevices(klog.Background())
 }
 
+// disconnect makes kubelet close the connection to a plugin and forget it, as it does
+// by itself when it takes the plugin for gone.
+func disconnect(ctx context.Context, m *devicemanager.ManagerImpl, resource, socket string) {
+	m.GetWatcherHandler().DeRegisterPlugin(ctx, resource, socket)
+}
+
 func allocate(ctx context.Context, m *devicemanager.ManagerImpl, pod *v1.Pod) error {
 	return m.Allocate(ctx, pod, &pod.Spec.Containers[0], lifecycle.AddOperation)
 }

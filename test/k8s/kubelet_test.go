@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
@@ -76,6 +77,8 @@ type kubelet struct {
 	t   testing.TB
 	dir string
 	m   *devicemanager.ManagerImpl
+
+	probes int
 
 	mu   sync.Mutex
 	pods []*v1.Pod
@@ -167,6 +170,34 @@ func (k *kubelet) mustAdmit(pod *v1.Pod) {
 	}
 }
 
+// probe admits a pod with one device and takes it away again.
+func (k *kubelet) probe(resource string) error {
+	k.t.Helper()
+	k.probes++ // the same pod twice would have its device already
+	pod := podWith(fmt.Sprintf("probe-%d", k.probes), resource, 1)
+	defer k.remove(pod)
+	return k.admit(pod)
+}
+
+// usable waits until kubelet shows all n devices and a pod gets one: after a Register at
+// the wrong moment kubelet 1.36 shows them and refuses each pod.
+func (k *kubelet) usable(resource string, n int) {
+	k.t.Helper()
+	type state struct {
+		counts
+		refusal string
+	}
+	eventually(k.t, resource+" and what a pod is told", state{counts: full(n)}, func() state {
+		s := state{counts: k.counts(resource)}
+		if s.counts == full(n) {
+			if err := k.probe(resource); err != nil {
+				s.refusal = err.Error()
+			}
+		}
+		return s
+	})
+}
+
 func (k *kubelet) remove(pod *v1.Pod) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -219,4 +250,25 @@ func podWith(name, resourceName string, n int64) *v1.Pod {
 			Resources: v1.ResourceRequirements{Limits: limits, Requests: limits},
 		}}},
 	}
+}
+
+// registrations counts the Register calls for a resource that kubelet has taken in
+// this process, refused ones too.
+func registrations(t testing.TB, resource string) int {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != "kubelet_device_plugin_registration_total" {
+			continue
+		}
+		for _, metric := range family.Metric {
+			if metric.Label[0].GetValue() == resource {
+				return int(metric.Counter.GetValue())
+			}
+		}
+	}
+	return 0
 }

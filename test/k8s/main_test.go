@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/kubelet/metrics"
 )
 
 // patience bounds each wait for something that must come. It is far above what
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 	// The file of each severity gets those above it too: one file is enough.
 	klog.SetOutput(io.Discard)
 	klog.SetOutputBySeverity("INFO", &kubeletLog)
+	metrics.Register()
 	if dir := os.Getenv(kubeletProcessDir); dir != "" {
 		if err := runKubeletProcess(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)

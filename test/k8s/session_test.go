@@ -1,0 +1,65 @@
+// A session is lost while kubelet stays, which is where plugins get stuck: nothing on
+// disk has changed and kubelet never calls again.
+//
+// SPDX-License-Identifier: Apache-2.0
+
+package k8s
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestKubeletClosesTheConnection(t *testing.T) {
+	n := startNode(t, 1, pool("hca", 10))
+	for range 10 {
+		n.kubelet.usable(hca, 10)
+		sockets := n.sockets()
+		if len(sockets) != 1 {
+			t.Fatalf("own sockets %v, want one", sockets)
+		}
+		disconnect(t.Context(), n.kubelet.m, hca, sockets[0])
+	}
+	n.kubelet.usable(hca, 10)
+	n.terminate()
+	if left := n.sockets(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Somebody cleans the directory while kubelet runs.
+func TestOwnSocketIsRemoved(t *testing.T) {
+	n := startNode(t, 1, pool("hca", 10))
+	n.kubelet.usable(hca, 10)
+	before := n.sockets()
+	for _, s := range before {
+		if err := os.Remove(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "a new socket", true, func() bool {
+		now := n.sockets()
+		return len(now) == 1 && !slices.Equal(now, before)
+	})
+	n.kubelet.usable(hca, 10)
+	n.terminate()
+}
+
+// R6: a rolling update that overlaps. The new instance registers beside the old one,
+// whose end then takes the new session with it on kubelet 1.36.
+func TestNewInstanceBesideTheOld(t *testing.T) {
+	n := startNode(t, 1, pool("hca", 10))
+	n.kubelet.usable(hca, 10)
+	for range 3 {
+		older, registered := n.proxy, registrations(t, hca)
+		n.startProxy()
+		eventually(t, "the new instance has registered", true, func() bool { return registrations(t, hca) > registered })
+		older.terminate()
+		n.kubelet.usable(hca, 10)
+		<-time.After(500 * time.Millisecond) // what kubelet does late, it has done
+		n.kubelet.usable(hca, 10)
+	}
+	n.terminate()
+}
