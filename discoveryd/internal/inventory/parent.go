@@ -1,0 +1,128 @@
+// The PCI function that a device sits on, and the physical function behind it.
+//
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/rdma-relay/rdma-relay/discoveryd/internal/sysfs"
+	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
+)
+
+// readParent reads the function that at names.
+func (v *view) readParent(at location, broken *notes) *discoveryv1.Parent {
+	p := &discoveryv1.Parent{}
+	setPlace(p, at, virtual(at.parent+"/"))
+	if at.pci == "" {
+		return p
+	}
+	dir, err := v.sys.OpenDir(at.pciPath)
+	if err != nil {
+		broken.add("PCI function", err)
+		return p
+	}
+	defer dir.Close()
+	a := &attrs{dir: dir, label: at.pci + "/", broken: broken}
+	a.parsed("vendor", func(text string) (ok bool) { p.VendorId, ok = hexID(text, 4); return })
+	a.parsed("device", func(text string) (ok bool) { p.DeviceId, ok = hexID(text, 4); return })
+	a.parsed("subsystem_vendor", func(text string) (ok bool) { p.SubsystemVendorId, ok = hexID(text, 4); return })
+	a.parsed("subsystem_device", func(text string) (ok bool) { p.SubsystemDeviceId, ok = hexID(text, 4); return })
+	a.parsed("class", func(text string) (ok bool) { p.Class, ok = hexID(text, 6); return })
+	a.parsed("numa_node", func(text string) bool {
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err == nil && n >= 0 {
+			p.NumaNode = new(int32(n))
+		}
+		return err == nil
+	})
+	p.Driver = a.link("driver")
+	v.readFunction(dir, p)
+	return p
+}
+
+// readFunction tells physical, virtual and scalable functions apart.
+func (v *view) readFunction(dir *sysfs.Dir, p *discoveryv1.Parent) {
+	pfPath, err := dir.Link("physfn")
+	isVF := err == nil && isPCIAddress(path.Base(pfPath))
+	switch {
+	case strings.Contains(p.GetAuxiliaryName(), ".sf."):
+		p.Function = discoveryv1.FunctionKind_FUNCTION_KIND_SF
+		pfPath = dir.Path()
+	case isVF:
+		p.Function = discoveryv1.FunctionKind_FUNCTION_KIND_VF
+	default:
+		p.Function = discoveryv1.FunctionKind_FUNCTION_KIND_PF
+		return
+	}
+	p.PfAddress = path.Base(pfPath)
+	pf := v.physical(pfPath)
+	p.PfNetDevices = pf.uplinks
+	if index, ok := pf.vfs[p.GetPciAddress()]; ok && isVF {
+		p.VfIndex = new(index)
+	}
+}
+
+// physical is what virtual and scalable functions need to know of theirs. It is
+// read once a scan: there may be a thousand of them.
+type physical struct {
+	once    sync.Once
+	vfs     map[string]uint32 // PCI address → index
+	uplinks []string
+}
+
+func (v *view) physical(pfPath string) *physical {
+	value, _ := v.pfs.LoadOrStore(pfPath, &physical{})
+	pf := value.(*physical)
+	pf.once.Do(func() {
+		dir, err := v.sys.OpenDir(pfPath)
+		if err != nil {
+			return // the function itself, where it is a device, says what is wrong
+		}
+		defer dir.Close()
+		pf.vfs = virtualFunctions(dir)
+		pf.uplinks = uplinks(dir)
+	})
+	return pf
+}
+
+// virtualFunctions reads the links virtfn0, virtfn1 … of a physical function.
+func virtualFunctions(dir *sysfs.Dir) map[string]uint32 {
+	vfs := map[string]uint32{}
+	names, _ := dir.Names()
+	for _, name := range names {
+		index, isVF := strings.CutPrefix(name, "virtfn")
+		n, err := strconv.ParseUint(index, 10, 32)
+		if !isVF || err != nil {
+			continue
+		}
+		if target, err := dir.Link(name); err == nil {
+			vfs[path.Base(target)] = uint32(n)
+		}
+	}
+	return vfs
+}
+
+// uplinks are the names of the function's own network devices.
+func uplinks(dir *sysfs.Dir) []string {
+	nets, err := dir.Open("net")
+	if err != nil {
+		return nil
+	}
+	defer nets.Close()
+	names, _ := nets.Names()
+	var own []string
+	for _, name := range names {
+		port, _ := nets.Text(name + "/phys_port_name")
+		if safe, _ := safeName(name); !isRepresentor(port) && len(own) < maxNetDevices {
+			own = append(own, safe)
+		}
+	}
+	slices.Sort(own)
+	return own
+}

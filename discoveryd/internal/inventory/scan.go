@@ -1,0 +1,131 @@
+// One scan: list what is there, read each thing by itself, put it together.
+//
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
+)
+
+// Scan reads the whole host. The snapshot lacks instance and generation, and is
+// not to be changed. An error means that the host's trees could not be read, and
+// nothing about the devices; a device that can't be read or does not answer is in
+// the snapshot with the reason.
+func (s *Scanner) Scan(ctx context.Context) (*discoveryv1.Snapshot, error) {
+	until := time.Now().Add(s.opts.Deadline)
+	v, err := openView(s.opts.Root)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	defer v.release()
+
+	l, err := s.list(v, until)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	chars := s.readChars(v, l, until)
+	results := s.readDevices(v, l, until)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.forget(l, results)
+	return assemble(l, chars, results), nil
+}
+
+// host is what listing the host gave.
+type host struct {
+	*listing
+	err error
+}
+
+// list is view.list by a reader that may hang.
+func (s *Scanner) list(v *view, until time.Time) (*listing, error) {
+	a := s.hosts.do(v, "", until, func(host) host {
+		l, err := v.list(s.opts.NetnsMode)
+		return host{l, err}
+	})
+	if !a.fresh {
+		return nil, ErrNotAnswering
+	}
+	return a.value.listing, a.value.err
+}
+
+// readChars reads the character devices.
+func (s *Scanner) readChars(v *view, l *listing, until time.Time) []*char {
+	chars := make([]*char, len(l.chars))
+	parallel(len(chars), func(i int) {
+		e := l.chars[i]
+		a := s.chars.do(v, e.key(), until, func(*char) *char { return v.readChar(e) })
+		if a.known && !a.value.gone {
+			chars[i] = a.value
+		}
+	})
+	return slices.DeleteFunc(chars, func(c *char) bool { return c == nil })
+}
+
+// key tells things apart: another one under the same name is at another place, or
+// at the same place after it was gone.
+func (e entry) key() string { return e.name + "\x00" + e.path }
+
+// readDevices reads the RDMA devices and the functions without.
+func (s *Scanner) readDevices(v *view, l *listing, until time.Time) []result {
+	entries := slices.Concat(l.rdma, l.bare)
+	results := make([]result, len(entries))
+	parallel(len(entries), func(i int) {
+		e := entries[i]
+		a := s.devices.do(v, e.key(), until, func(*facts) *facts {
+			if i < len(l.rdma) {
+				return v.readDevice(e)
+			}
+			return v.readBare(e, l.netFunctions[e.name])
+		})
+		results[i] = result{entry: e, answer: a}
+	})
+	return results
+}
+
+// forget drops what is remembered of things that are gone, and remembers which
+// devices have ports to poll.
+func (s *Scanner) forget(l *listing, results []result) {
+	wanted := map[string]bool{}
+	s.polled = s.polled[:0]
+	for i, r := range results {
+		wanted[r.key()] = true
+		if i < len(l.rdma) && r.answer.known && len(r.answer.value.device.GetPorts()) > 0 {
+			s.polled = append(s.polled, r.entry)
+		}
+	}
+	s.devices.keep(func(key string) bool { return wanted[key] })
+	for _, e := range l.chars {
+		wanted[e.key()] = true
+	}
+	s.chars.keep(func(key string) bool { return wanted[key] })
+}
+
+// netnsMode asks the kernel by RDMA netlink. Kernels without RDMA answer
+// EPROTONOSUPPORT, old ones EINVAL or EOPNOTSUPP; the mode is unknown then.
+func netnsMode() (discoveryv1.NetnsMode, error) {
+	mode, err := netlink.RdmaSystemGetNetnsMode()
+	for errors.Is(err, unix.EINTR) {
+		mode, err = netlink.RdmaSystemGetNetnsMode()
+	}
+	switch {
+	case err != nil:
+		return discoveryv1.NetnsMode_NETNS_MODE_UNSPECIFIED, err
+	case strings.EqualFold(mode, "shared"):
+		return discoveryv1.NetnsMode_NETNS_MODE_SHARED, nil
+	case strings.EqualFold(mode, "exclusive"):
+		return discoveryv1.NetnsMode_NETNS_MODE_EXCLUSIVE, nil
+	}
+	return discoveryv1.NetnsMode_NETNS_MODE_UNSPECIFIED, nil
+}

@@ -1,0 +1,158 @@
+// One open directory of the tree, and the texts and links in it.
+//
+// SPDX-License-Identifier: Apache-2.0
+
+package sysfs
+
+import (
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// MaxText is the longest text in bytes that is read: sysfs gives a page.
+	MaxText = 4096
+	// MaxNames is how many entries of a directory are taken at most.
+	MaxNames = 1 << 16
+)
+
+// Dir is an open directory. It is for one goroutine at a time.
+type Dir struct {
+	root *Root
+	fd   int
+	path string
+}
+
+// Path is the directory's canonical path in the tree.
+func (d *Dir) Path() string { return d.path }
+
+// Close closes the directory.
+func (d *Dir) Close() { _ = unix.Close(d.fd) }
+
+// Open opens the directory called name, which may have several elements, without
+// following links.
+func (d *Dir) Open(name string) (*Dir, error) {
+	fd, err := d.root.open(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, d.root.pathError("open", path.Join(d.path, name), err)
+	}
+	return &Dir{root: d.root, fd: fd, path: path.Join(d.path, name)}, nil
+}
+
+// Text returns the content of the file called name, without the newline at its
+// end. The file may be in a directory below; no link is followed.
+func (d *Dir) Text(name string) (string, error) {
+	text, err := d.text(name)
+	if err != nil {
+		return "", d.root.pathError("read", path.Join(d.path, name), err)
+	}
+	return text, nil
+}
+
+func (d *Dir) text(name string) (string, error) {
+	fd, err := d.root.open(d.fd, name, unix.O_RDONLY)
+	if err == unix.ELOOP {
+		return "", ErrNotRegular
+	}
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd) //nolint:errcheck // only read from
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return "", err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return "", ErrNotRegular
+	}
+	// One read gets it all: kernfs answers each read with the whole text, and a
+	// regular file is shorter only at its end.
+	var buf [MaxText + 1]byte
+	n, err := unix.Read(fd, buf[:])
+	for err == unix.EINTR {
+		n, err = unix.Read(fd, buf[:])
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case n > MaxText:
+		return "", ErrTooLong
+	}
+	return line(buf[:n])
+}
+
+// line takes the one line of text out of what the kernel printed.
+func line(b []byte) (string, error) {
+	if n := len(b); n > 0 && b[n-1] == '\n' {
+		b = b[:n-1]
+	}
+	s := string(b)
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		return "", ErrNotText
+	}
+	return s, nil
+}
+
+// Link returns where the link called name leads, as Root.Readlink.
+func (d *Dir) Link(name string) (string, error) {
+	return d.root.link(d.fd, name, path.Join(d.path, name))
+}
+
+// Exists tells whether there is an entry called name, of whatever kind.
+func (d *Dir) Exists(name string) bool {
+	var st unix.Stat_t
+	return unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
+}
+
+// Stat is lstat(2) of the entry called name.
+func (d *Dir) Stat(name string) (unix.Stat_t, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return st, d.root.pathError("lstat", path.Join(d.path, name), err)
+	}
+	return st, nil
+}
+
+// Names returns the names of all entries, sorted. To read a directory again, open
+// it again.
+func (d *Dir) Names() ([]string, error) {
+	var names []string
+	var buf [8192]byte
+	for {
+		n, err := unix.Getdents(d.fd, buf[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, d.root.pathError("read directory", d.path, err)
+		}
+		if n <= 0 {
+			slices.Sort(names)
+			return names, nil
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+		if len(names) > MaxNames {
+			return nil, d.root.pathError("read directory", d.path, ErrTooLong)
+		}
+	}
+}
+
+// Names returns the names of all entries of the directory at p, sorted; none if
+// it does not exist.
+func (r *Root) Names(p string) ([]string, error) {
+	d, err := r.OpenDir(p)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Names()
+}

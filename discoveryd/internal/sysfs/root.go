@@ -1,0 +1,226 @@
+// Package sysfs reads small kernel text from a tree that may be the kernel's own
+// or a recorded one, and that is not trusted: no read is longer than a page, no
+// link leads out of the tree, nothing but a regular file is read, and a loop of
+// links ends with an error.
+//
+// SPDX-License-Identifier: Apache-2.0
+package sysfs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// SysfsMagic is what statfs(2) says of a mounted sysfs (include/uapi/linux/magic.h).
+const SysfsMagic = unix.SYSFS_MAGIC
+
+var (
+	// ErrOutside is a link that leads out of the tree.
+	ErrOutside = errors.New("link leads out of the tree")
+	// ErrNotRegular is a directory, FIFO, device or link where a text was looked for.
+	ErrNotRegular = errors.New("not a regular file")
+	// ErrTooLong is a text longer than MaxText or a directory with more than
+	// MaxNames entries.
+	ErrTooLong = errors.New("too long")
+	// ErrNotText is a content that is not one line of printable UTF-8.
+	ErrNotText = errors.New("not one line of text")
+)
+
+// maxLinks is how many links one path may lead through, as in the kernel's own
+// path lookup (MAXSYMLINKS).
+const maxLinks = 40
+
+// Root is a tree. Paths are relative to it, with slashes, and canonical where
+// nothing else is said: without links, "." and "..". Its methods may be used by
+// several goroutines; Close only when all are done.
+type Root struct {
+	path string
+	fd   int
+	// openat2 is false where the kernel (before 5.6) or a seccomp profile lacks it.
+	openat2 bool
+}
+
+// Open opens the tree at dir, which may itself be a link.
+func Open(dir string) (*Root, error) {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+	}
+	r := &Root{path: dir, fd: fd, openat2: true}
+	probe, err := r.open(fd, ".", unix.O_PATH)
+	if err != nil {
+		r.openat2 = false
+		return r, nil
+	}
+	_ = unix.Close(probe)
+	return r, nil
+}
+
+// Close closes the tree.
+func (r *Root) Close() error { return unix.Close(r.fd) }
+
+// Live tells whether the tree is a mounted sysfs, not a recorded one.
+func (r *Root) Live() (bool, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(r.fd, &st); err != nil {
+		return false, &fs.PathError{Op: "statfs", Path: r.path, Err: err}
+	}
+	return st.Type == SysfsMagic, nil
+}
+
+// OpenDir opens the directory at p. Links are followed within the tree; the
+// directory's Path is the canonical one.
+func (r *Root) OpenDir(p string) (*Dir, error) {
+	p = clean(p)
+	fd, err := r.open(r.fd, p, unix.O_RDONLY|unix.O_DIRECTORY)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		// The kernel's sysfs has no link on the canonical paths that are asked for
+		// here; a recorded tree may.
+		if p, err = r.Resolve(p); err != nil {
+			return nil, err
+		}
+		fd, err = r.open(r.fd, p, unix.O_RDONLY|unix.O_DIRECTORY)
+	}
+	if err != nil {
+		return nil, r.pathError("open", p, err)
+	}
+	return &Dir{root: r, fd: fd, path: p}, nil
+}
+
+// Resolve returns the canonical path of p, following all links within the tree.
+// An absolute link counts from the tree's root.
+func (r *Root) Resolve(p string) (string, error) {
+	done, links := ".", 0
+	todo := strings.Split(clean(p), "/")
+	for len(todo) > 0 {
+		name := todo[0]
+		todo = todo[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			if done == "." {
+				return "", r.pathError("resolve", p, ErrOutside)
+			}
+			done = path.Dir(done)
+			continue
+		}
+		next := path.Join(done, name)
+		target, err := readlink(r.fd, next)
+		switch {
+		case errors.Is(err, unix.EINVAL): // not a link
+			done = next
+			continue
+		case err != nil:
+			return "", r.pathError("resolve", next, err)
+		}
+		if links++; links > maxLinks {
+			return "", r.pathError("resolve", p, unix.ELOOP)
+		}
+		if path.IsAbs(target) {
+			done = "."
+		}
+		todo = append(strings.Split(target, "/"), todo...)
+	}
+	return done, nil
+}
+
+// Readlink returns where the link at p leads, as a path in the tree; further
+// links on the way are not followed. Only p itself may be a link.
+func (r *Root) Readlink(p string) (string, error) {
+	return r.link(r.fd, clean(p), p)
+}
+
+// link reads the link called name below dirfd; at is the link's canonical path.
+func (r *Root) link(dirfd int, name, at string) (string, error) {
+	target, err := readlink(dirfd, name)
+	if err != nil {
+		return "", r.pathError("readlink", at, err)
+	}
+	if !path.IsAbs(target) {
+		target = path.Join(path.Dir(at), target)
+	} else {
+		target = clean(target[1:])
+	}
+	if target == ".." || strings.HasPrefix(target, "../") {
+		return "", r.pathError("readlink", at, ErrOutside)
+	}
+	return target, nil
+}
+
+// open opens p below dirfd without following any link, not even on the way.
+func (r *Root) open(dirfd int, p string, flags int) (int, error) {
+	// O_NONBLOCK: opening a FIFO or a device must not wait for anything.
+	flags |= unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY
+	if !r.openat2 {
+		return openWalking(dirfd, p, flags)
+	}
+	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
+	for {
+		fd, err := unix.Openat2(dirfd, p, &how)
+		if err != unix.EINTR && err != unix.EAGAIN {
+			return fd, err
+		}
+	}
+}
+
+// openWalking is open without openat2: one directory at a time.
+func openWalking(dirfd int, p string, flags int) (int, error) {
+	at := dirfd
+	for {
+		name, rest, more := strings.Cut(p, "/")
+		f := flags
+		if more {
+			f = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NOFOLLOW
+		}
+		fd, err := unix.Openat(at, name, f, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if at != dirfd {
+			_ = unix.Close(at)
+		}
+		if err != nil || !more {
+			return fd, err
+		}
+		at, p = fd, rest
+	}
+}
+
+func readlink(dirfd int, name string) (string, error) {
+	var buf [unix.PathMax]byte
+	n, err := unix.Readlinkat(dirfd, name, buf[:])
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}
+
+// clean makes p relative and canonical in form; ".." can't climb above the root.
+func clean(p string) string {
+	p = path.Clean("/" + p)[1:]
+	if p == "" {
+		return "."
+	}
+	return p
+}
+
+func (r *Root) pathError(op, p string, err error) error {
+	return &fs.PathError{Op: op, Path: path.Join(r.path, p), Err: err}
+}
+
+// Absent tells whether err is the kernel's way to say that there is no such fact:
+// no file, no device behind it any more, or a value that is not set.
+func Absent(err error) bool {
+	for _, no := range []error{os.ErrNotExist, unix.ENODEV, unix.ENXIO, unix.EINVAL, unix.EOPNOTSUPP} {
+		if errors.Is(err, no) {
+			return true
+		}
+	}
+	return false
+}
