@@ -24,10 +24,14 @@ func main() {
 	flag.BoolVar(&o.keep, "keep", false, "leave everything running until Ctrl-C")
 	flag.DurationVar(&o.limit, "limit", 30*time.Second, "how long each single step may take")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	err := run(ctx, o, newScreen(os.Stdout))
+	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "\ndemo: %v\n", err)
 		os.Exit(1)

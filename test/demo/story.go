@@ -179,7 +179,7 @@ func (s *story) unplug(ctx context.Context) error {
 		})
 	}
 	s.out.table(rows...)
-	s.out.say("", "kubelet hears of a first change at once, of further ones at most once a second:", "each list makes it write to disk.")
+	s.out.say("", "A recorded host tells nothing by itself and is read about once a second. A live", "kernel reports hot plug, and that is at kubelet in milliseconds.")
 	return nil
 }
 

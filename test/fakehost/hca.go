@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// None, as the text of an attribute, leaves its file or link out altogether.
+// None is the text of an attribute that has no file or link at all.
 const None = "-"
 
 // Texts that the kernel prints (drivers/infiniband/core/sysfs.c).

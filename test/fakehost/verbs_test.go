@@ -159,7 +159,7 @@ func TestReadersNeverMeetAHalfWrittenFile(t *testing.T) {
 	h := newHost(t)
 	add(t, h, HCA{PCI: "0000:3b:00.0", Name: "mlx5_0"})
 	i := 0
-	whileReading(t, 200, func() error {
+	whileReading(t, 60, func() error {
 		i++
 		return h.SetPortState("mlx5_0", 1, []string{StateDown, StateActive}[i%2])
 	}, func() {
@@ -173,7 +173,7 @@ func TestReadersNeverMeetBothNamesOfADevice(t *testing.T) {
 	h := newHost(t)
 	add(t, h, HCA{PCI: "0000:3b:00.0", Name: "mlx5_0"})
 	now, next := "mlx5_0", "rocep59s0f0"
-	whileReading(t, 50, func() error {
+	whileReading(t, 25, func() error {
 		defer func() { now, next = next, now }()
 		return h.Rename(now, next)
 	}, func() {

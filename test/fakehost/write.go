@@ -71,9 +71,6 @@ func difference(was, want layout) (gone, changed, added layout) {
 // put makes one entry, in place of what has been there.
 func (h *Host) put(e entry) error {
 	target := filepath.Join(h.root, e.path)
-	if e.kind == aDir {
-		return os.MkdirAll(target, 0o755)
-	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
@@ -83,6 +80,8 @@ func (h *Host) put(e entry) error {
 	temp := filepath.Join(h.root, tempDir, "new")
 	var err error
 	switch e.kind {
+	case aDir:
+		return os.MkdirAll(target, 0o755)
 	case aFile:
 		err = os.WriteFile(temp, []byte(e.text+"\n"), 0o644)
 	case aLink:
@@ -128,10 +127,9 @@ func (h *Host) remove(path string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for dir := filepath.Dir(path); strings.HasPrefix(dir, "sys/devices/"); dir = filepath.Dir(dir) {
-		if os.Remove(filepath.Join(h.root, dir)) != nil {
-			return nil // not empty
-		}
+	dir := filepath.Dir(path)
+	for strings.HasPrefix(dir, "sys/devices/") && os.Remove(filepath.Join(h.root, dir)) == nil {
+		dir = filepath.Dir(dir)
 	}
 	return nil
 }
