@@ -52,6 +52,9 @@ var (
 func (d *decoder) config(root value) *Config {
 	cfg := &Config{}
 	switch {
+	case root.kind == null:
+		d.fail("", "%s", emptySentence)
+		return cfg
 	case root.kind != object:
 		d.fail("", `is %v; it must be an object with %q`, root.kind, keyConfigList)
 		return cfg

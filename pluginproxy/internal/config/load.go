@@ -22,6 +22,8 @@ const (
 	// maxFaults is how many faults, and how many warnings, of a file are told; the
 	// rest are counted.
 	maxFaults = 100
+
+	emptySentence = `is empty; it must hold "configList" with at least one resource`
 )
 
 // Load reads and checks the file at path, JSON or YAML. Its error names the path
@@ -99,7 +101,7 @@ func unfit(data []byte) string {
 	case bytes.HasPrefix(data, []byte("\xff\xfe")), bytes.HasPrefix(data, []byte("\xfe\xff")):
 		return "is UTF-16; save it as UTF-8"
 	case len(bytes.TrimSpace(data)) == 0:
-		return `is empty; it must hold "configList" with at least one resource`
+		return emptySentence
 	case bytes.IndexByte(data, 0) >= 0:
 		return "holds a NUL byte; save it as plain UTF-8 text"
 	case !utf8.Valid(data):

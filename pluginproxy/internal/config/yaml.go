@@ -26,7 +26,9 @@ func parseYAML(data []byte) (value, []error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.SetStrict(true)
 	var doc any
-	if err := dec.Decode(&doc); err != nil {
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return value{}, nil // nothing but comments
+	} else if err != nil {
 		return value{}, yamlFaults(data, err)
 	}
 	var next any
