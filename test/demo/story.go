@@ -121,14 +121,14 @@ func (s *story) restarts(ctx context.Context) error {
 	return nil
 }
 
-// back is the time from the newest kubelet.sock to the moment at which both
-// resources had been listed with it.
+// back is the time from the newest kubelet.sock to the moment at which it had
+// the full lists of both resources.
 func back(state fakekubelet.State) time.Duration {
 	bind := state.Binds[len(state.Binds)-1].At
 	var last time.Duration
-	for _, resource := range []string{pool, storage} {
+	for resource, slots := range map[string]int{pool: poolSlots, storage: storageSlots} {
 		for _, response := range state.ResponsesOf(resource) {
-			if response.Boot == state.Boot && len(response.Devices) > 0 {
+			if response.Boot == state.Boot && response.Healthy() == slots {
 				last = max(last, response.At.Sub(bind))
 				break
 			}
