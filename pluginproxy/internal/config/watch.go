@@ -52,7 +52,8 @@ func Watch(path string, poll time.Duration, log *slog.Logger) (*Watcher, error) 
 		poll = DefaultPoll
 	}
 	w := &Watcher{path: path, poll: poll, log: log, state: latest.New(State{Config: cfg, LoadedAt: time.Now()})}
-	w.say("configuration loaded", cfg)
+	log.Info("configuration loaded", "path", path, "resources", len(cfg.Resources), "hash", cfg.Hash)
+	w.warn(cfg)
 	return w, nil
 }
 
@@ -83,7 +84,8 @@ func (w *Watcher) Run(ctx context.Context) {
 			return
 		case <-events:
 			settled.Reset(quiet)
-		case <-faults:
+		case err := <-faults: // the event queue has overflowed
+			w.log.Debug("file events were lost", "error", err)
 			settled.Reset(quiet)
 		case <-settled.C:
 			w.read()
@@ -109,14 +111,14 @@ func (w *Watcher) read() {
 		w.log.Info("the configuration file is good again and says what is in force", "path", w.path)
 		state.Problem = ""
 	default:
-		w.say("configuration changed", cfg)
+		w.log.Info("configuration changed", "path", w.path, "resources", len(cfg.Resources), "hash", cfg.Hash)
+		w.warn(cfg)
 		state = State{Config: cfg, LoadedAt: time.Now()}
 	}
 	w.state.Set(state)
 }
 
-func (w *Watcher) say(what string, cfg *Config) {
-	w.log.Info(what, "path", w.path, "resources", len(cfg.Resources), "hash", cfg.Hash)
+func (w *Watcher) warn(cfg *Config) {
 	for _, warning := range cfg.Warnings {
 		w.log.Warn("configuration warning", "detail", warning)
 	}

@@ -29,7 +29,7 @@ func TestReaderIsToldOfEachReplacementAndFindsTheNewest(t *testing.T) {
 	})
 }
 
-func TestSlowReadersNeverHoldBackAWriter(t *testing.T) {
+func TestSlowReadersNeverHoldBackAWriter(*testing.T) {
 	v := New(0)
 	var wg sync.WaitGroup
 	for range 8 {

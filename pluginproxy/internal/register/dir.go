@@ -140,7 +140,8 @@ func (d *Dir) Run(ctx context.Context) {
 				return
 			case <-tick.C:
 				look = true
-			case <-faults: // the event queue has overflowed
+			case err := <-faults: // the event queue has overflowed
+				d.log.Debug("file events were lost", "error", err)
 				look = true
 			case ev := <-events:
 				look = d.handle(ev, &f)

@@ -172,7 +172,7 @@ func (k *Keeper) hold(ctx context.Context) error {
 
 	call, cancel := context.WithTimeout(ctx, k.Timing.Register)
 	registered := make(chan error, 1)
-	defer func() { cancel(); <-registered }() // the call's goroutine has ended
+	defer func() { cancel(); _ = <-registered }() // the call's goroutine has ended
 	go func() {
 		defer close(registered)
 		registered <- register(call, conn, k.request(name))
