@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -77,9 +78,11 @@ func printConfig(w io.Writer, cfg *config.Config) error {
 func firstSnapshot(ctx context.Context, socket string, timeout time.Duration) (*discoveryv1.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	client := subscribe.New(socket, slog.New(slog.DiscardHandler))
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- client.Run(ctx) }()
-	defer func() { cancel(); <-ended }()
+	following.Go(func() { ended <- client.Run(ctx) })
 	for {
 		state, changed := client.Get()
 		if state.Snapshot != nil {
@@ -87,6 +90,10 @@ func firstSnapshot(ctx context.Context, socket string, timeout time.Duration) (*
 		}
 		select {
 		case <-changed:
+		case err := <-ended:
+			if err != nil {
+				return nil, err
+			}
 		case <-ctx.Done():
 			return nil, fmt.Errorf("no snapshot from discoveryd: %s", state.Problem)
 		}

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -171,12 +172,11 @@ func (k *Keeper) hold(ctx context.Context) error {
 	defer server.Stop()
 
 	call, cancel := context.WithTimeout(ctx, k.Timing.Register)
+	var calling sync.WaitGroup
+	defer calling.Wait()
+	defer cancel()
 	registered := make(chan error, 1)
-	defer func() { cancel(); _ = <-registered }() // the call's goroutine has ended
-	go func() {
-		defer close(registered)
-		registered <- register(call, conn, k.request(name))
-	}()
+	calling.Go(func() { registered <- register(call, conn, k.request(name)) })
 
 	why := k.watch(ctx, kubelet, server, registered, socketGone)
 	if ctx.Err() == nil {
