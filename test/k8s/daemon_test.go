@@ -34,26 +34,26 @@ type process struct {
 	t      testing.TB
 	name   string
 	cmd    *exec.Cmd
+	log    tail
 	exited chan struct{} // closed when cmd.ProcessState is there
 }
 
 func startProcess(t testing.TB, name string, cmd *exec.Cmd) *process {
 	t.Helper()
-	var log tail
-	cmd.Stderr = &log
+	p := &process{t: t, name: name, cmd: cmd, exited: make(chan struct{})}
+	cmd.Stderr = &p.log
 	if cmd.Stdout == nil {
-		cmd.Stdout = &log
+		cmd.Stdout = &p.log
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, name: name, cmd: cmd, exited: make(chan struct{})}
 	go func() {
 		defer close(p.exited)
 		// The way it ended is read from ProcessState.
 		_ = cmd.Wait()
 	}()
-	logOnFailure(t, name, &log)
+	logOnFailure(t, name, &p.log)
 	t.Cleanup(p.kill)
 	return p
 }
@@ -91,9 +91,11 @@ func (p *process) terminate() {
 	p.t.Logf("%s ended %v after SIGTERM", p.name, time.Since(begin).Round(time.Millisecond))
 }
 
-// running fails the test when the process has ended by itself.
+// running waits for the first line of log, before which a process is not yet able to
+// end in good order, and fails the test when it has ended by itself.
 func (p *process) running() {
 	p.t.Helper()
+	eventually(p.t, p.name+" has logged something", true, func() bool { return p.log.String() != "" })
 	select {
 	case <-p.exited:
 		p.t.Fatalf("%s ended by itself: %v", p.name, p.cmd.ProcessState)

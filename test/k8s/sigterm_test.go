@@ -57,7 +57,7 @@ func TestSIGTERMEndsBothInGoodOrder(t *testing.T) {
 			k.pause()
 			n.host.unplug(0)
 		},
-		"discoveryd is away": func(n *node) {
+		"discoveryd has just come back": func(n *node) {
 			n.kubelet = startKubelet(n.t, n.plugins)
 			n.startDiscovery()
 			n.startProxy()
@@ -79,13 +79,27 @@ func TestSIGTERMEndsBothInGoodOrder(t *testing.T) {
 	}
 }
 
-// discoveryd hangs, and pluginproxy still ends in time.
-func TestSIGTERMWhileDiscoveryHangs(t *testing.T) {
-	n := newNode(t, 1, pool("hca", 10))
-	n.startDiscovery()
-	resume := n.discovery.pause()
-	n.startProxy()
-	n.proxy.terminate()
-	resume()
-	n.discovery.terminate()
+// Whatever discoveryd does, pluginproxy ends in time.
+func TestSIGTERMWithoutDiscovery(t *testing.T) {
+	for name, takeAway := range map[string]func(p *process){
+		"never there": nil,
+		"killed":      (*process).kill,
+		"hangs":       func(p *process) { p.pause() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, 1, pool("hca", 10))
+			n.kubelet = startKubelet(t, n.plugins)
+			if takeAway != nil {
+				n.startDiscovery()
+				n.discovery.running()
+				takeAway(n.discovery)
+			}
+			n.startProxy()
+			n.proxy.running()
+			n.proxy.terminate()
+			if left := n.sockets(); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
 }
