@@ -103,6 +103,35 @@ func TestDevicesNearTheHintComeFirst(t *testing.T) {
 	}
 }
 
+func TestThePluginIsAskedAboutTheNearDevicesWhileTheySuffice(t *testing.T) {
+	k := start(t, fakekubelet.Options{})
+	p := serve(t, k.Dir(), "p.sock", "w", 4)
+	p.opts = &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: true}
+	p.prefer = func(*pluginapi.ContainerPreferredAllocationRequest) ([]string, error) { return nil, nil }
+	for i, node := range []int64{1, 1, 0} { // w0 has none
+		p.devices[1+i].Topology = &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: node}}}
+	}
+	check(t, register(t, k, "p.sock"))
+	wait(t, k, fakekubelet.Listed(widget, 4, 4))
+	for i, tc := range []struct {
+		size                     int
+		available, must, granted []string
+	}{
+		{1, []string{"w1", "w2"}, nil, []string{"w1"}},
+		{3, []string{"w0", "w1", "w2", "w3"}, []string{"w1", "w2"}, []string{"w1", "w2", "w3"}},
+	} {
+		grants, err := k.AllocatePod(deadline(t), pod("a", tc.size, 1))
+		check(t, err)
+		if got := grants[0].DeviceIDs; !slices.Equal(got, tc.granted) {
+			t.Errorf("granted %v, want %v", got, tc.granted)
+		}
+		if r := p.preferred[i]; !slices.Equal(r.AvailableDeviceIDs, tc.available) || !slices.Equal(r.MustIncludeDeviceIDs, tc.must) {
+			t.Errorf("asked %v, want %+v", r, tc)
+		}
+		check(t, k.RemovePod("a"))
+	}
+}
+
 func TestAdmissionErrors(t *testing.T) {
 	k := start(t, fakekubelet.Options{})
 	admit := func(p fakekubelet.Pod, want string) {
@@ -159,5 +188,17 @@ func TestCheckpointKeepsGrantsOverRestarts(t *testing.T) {
 	check(t, k.Start())
 	if n := len(k.State().Allocated); n != 0 {
 		t.Errorf("%d resources allocated by a broken checkpoint", n)
+	}
+}
+
+func TestCheckpointNamesTheResourcesThatHaveListed(t *testing.T) {
+	k := start(t, fakekubelet.Options{})
+	p := registered(t, k, 1)
+	p.list(devices("w", 2)) // taken only after the checkpoint of the first list is written
+	wait(t, k, fakekubelet.Listed(widget, 2, 2))
+	check(t, k.Kill())
+	check(t, k.Start())
+	if _, err := k.AllocatePod(deadline(t), pod("a", 1)); err == nil || !strings.Contains(err.Error(), "no healthy devices present") {
+		t.Errorf("before the plugin is back: %v", err)
 	}
 }

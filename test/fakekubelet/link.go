@@ -27,7 +27,7 @@ type link struct {
 	mu     sync.Mutex
 	isCut  bool
 	frozen chan struct{} // closed to thaw; nil when reading goes on
-	gone   chan struct{} // closed by cut and close, so that no reader stays in the gate
+	gone   chan struct{} // closed by cut and close: this side has ended the link, and no reader stays in the gate
 	wires  map[net.Conn]struct{}
 }
 
@@ -122,10 +122,17 @@ func (l *link) thaw() {
 func (l *link) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.released() {
+		close(l.gone)
+	}
+}
+
+func (l *link) released() bool {
 	select {
 	case <-l.gone:
+		return true
 	default:
-		close(l.gone)
+		return false
 	}
 }
 
@@ -169,7 +176,7 @@ type wire struct {
 func (w *wire) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	w.l.gate()
-	if err != nil {
+	if err != nil && !w.l.released() {
 		w.l.p.k.pluginHasLeft(w.l)
 	}
 	return n, err

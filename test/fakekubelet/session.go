@@ -6,6 +6,7 @@ package fakekubelet
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 
 // sessionKey finds the session in the context of its call.
 type sessionKey struct{}
+
+// errLinkClosed ends a session that nobody reads when kubelet closes the connection below it.
+var errLinkClosed = errors.New("connection closed by kubelet")
 
 // session is one ListAndWatch call.
 type session struct {
@@ -90,6 +94,8 @@ func (s *session) gate() error {
 		return nil
 	case <-s.ctx.Done():
 		return s.ctx.Err()
+	case <-s.l.gone:
+		return errLinkClosed
 	}
 }
 
@@ -129,9 +135,6 @@ func (s *session) pluginLeft(at time.Time) {
 func (k *Kubelet) pluginHasLeft(l *link) {
 	now := time.Now()
 	k.update(func() {
-		if l.p.dead {
-			return
-		}
 		for _, s := range k.sessions {
 			if s.l == l && s.rec.Ended.IsZero() {
 				s.pluginLeft(now)

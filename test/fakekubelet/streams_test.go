@@ -49,22 +49,53 @@ func TestResponsesAreRecordedInOrderWithTheirSession(t *testing.T) {
 	}
 }
 
-func TestR1BlackholeReadsNothingAndStillShowsThatThePluginHasLeft(t *testing.T) {
+func TestR1ABlackholedSessionTakesNothingWhileASecondOneIsServed(t *testing.T) {
 	k := start(t, fakekubelet.Options{})
 	p := registered(t, k, 2)
 	check(t, k.Blackhole(widget))
-	p.list(devices("w", 1))
 	number, err := k.SecondSession(widget)
 	check(t, err)
-	wait(t, k, func(s fakekubelet.State) bool { return len(s.ResponsesIn(number)) == 1 })
-	s := k.State()
-	if len(s.ResponsesIn(1)) != 1 || !s.Sessions[0].Blackholed || !s.Sessions[0].Live() {
+	for n := range 20 { // many rounds, so that a first session that is read would show
+		p.list(devices("w", n))
+		wait(t, k, fakekubelet.Listed(widget, n, n))
+	}
+	if n := len(k.State().ResponsesIn(number)); n < 20 {
+		t.Errorf("%d lists in session %d", n, number)
+	}
+	if s := k.State(); len(s.ResponsesIn(1)) != 1 || !s.Sessions[0].Blackholed || !s.Sessions[0].Live() {
 		t.Errorf("session 1: %+v", s.Sessions[0])
 	}
-	p.endStreams()
-	wait(t, k, func(s fakekubelet.State) bool { return !s.Sessions[0].PluginEnded.IsZero() })
-	if x := k.State().Sessions[0]; x.Live() || x.Responses != 1 {
-		t.Errorf("session 1 after the plugin's end: %+v", x)
+}
+
+func TestThePluginsEndShowsInABlackholeWhileKubeletMissesIt(t *testing.T) {
+	for name, end := range map[string]func(*plugin){"of the stream": (*plugin).endStreams, "of the process": (*plugin).stop} {
+		t.Run(name, func(t *testing.T) {
+			k := start(t, fakekubelet.Options{})
+			p := registered(t, k, 2)
+			check(t, k.Blackhole(widget))
+			end(p)
+			wait(t, k, func(s fakekubelet.State) bool { return !s.Sessions[0].PluginEnded.IsZero() })
+			if s := k.State(); s.Sessions[0].Live() || !s.Sessions[0].Ended.IsZero() || s.Allocatable(widget) != 2 {
+				t.Errorf("session 1: %+v", s.Sessions[0])
+			}
+			k.Resume(widget)
+			wait(t, k, fakekubelet.Listed(widget, 2, 0))
+		})
+	}
+}
+
+func TestKubeletsOwnEndIsNotThePlugins(t *testing.T) {
+	k := start(t, fakekubelet.Options{})
+	registered(t, k, 2)
+	check(t, k.BlackholeSession(1))
+	number, err := k.SecondSession(widget)
+	check(t, err)
+	check(t, k.DropSession(number)) // the last one that is read: kubelet closes the connection under the other
+	wait(t, k, ended(2))
+	for _, x := range k.State().Sessions {
+		if !x.PluginEnded.IsZero() {
+			t.Errorf("session %+v", x)
+		}
 	}
 }
 
@@ -72,14 +103,14 @@ func TestBlackholeFillsTheWindowAndResumeEmptiesIt(t *testing.T) {
 	k := start(t, fakekubelet.Options{})
 	p := registered(t, k, 1)
 	check(t, k.BlackholeSession(1))
-	const flood = 50
-	p.flood(flood, devices(strings.Repeat("x", 1000), 1000))
+	const flood = 300
+	p.flood(flood, devices(strings.Repeat("x", 1000), 100))
 
 	// Each Allocate goes over the same connection, so a sender that is not stuck gets on in the meantime.
-	for same, sent := 0, 0; same < 20; same++ {
+	for same, sent := 0, 1; same < 100; same++ {
 		_, err := k.Allocate(deadline(t), widget, "x")
 		check(t, err)
-		if now := p.lists(); now != sent {
+		if now := p.lists(); now != sent || now < 2 {
 			same, sent = 0, now
 		}
 	}
