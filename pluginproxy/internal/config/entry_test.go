@@ -113,28 +113,23 @@ func TestR60_WhichRdmaHcaMaxIsTaken(t *testing.T) {
 }
 
 func TestTheSizeGuardIsExact(t *testing.T) {
-	for _, hints := range []bool{true, false} {
-		r := &Resource{Sharing: SharingPool, TopologyHints: hints, Max: math.MaxInt32}
-		r.Max = mostSlots(r)
-		worst := &pluginapi.ListAndWatchResponse{}
-		for i := range r.Max + 1 {
-			d := &pluginapi.Device{ID: strconv.Itoa(i), Health: pluginapi.Unhealthy}
-			if hints {
-				d.Topology = &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: MaxNUMANode}}}
-			}
-			if i == r.Max {
-				if size := proto.Size(worst); size > MaxListBytes || int64(size) != listBytes(r) {
-					t.Errorf("%d slots: %d bytes, computed %d", i, size, listBytes(r))
-				}
-			}
-			worst.Devices = append(worst.Devices, d)
-		}
-		if size := proto.Size(worst); size <= MaxListBytes {
-			t.Errorf("one slot more has %d bytes and would fit", size)
-		}
+	r := &Resource{Sharing: SharingPool, TopologyHints: true, Max: math.MaxInt32}
+	r.Max = mostSlots(r)
+	worst := &pluginapi.ListAndWatchResponse{}
+	for i := range r.Max {
+		worst.Devices = append(worst.Devices, &pluginapi.Device{
+			ID: strconv.Itoa(i), Health: pluginapi.Unhealthy,
+			Topology: &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: MaxNUMANode}}},
+		})
 	}
-	mustRefuse(t, entry(`"rdmaHcaMax":100000,"sharing":"perDevice","selectors":{"vendors":["15b3"]}`),
-		"kubelet reads at most 4194304")
+	size := proto.Size(worst)
+	if int64(size) != listBytes(r) || size > MaxListBytes {
+		t.Errorf("%d slots are %d bytes, computed %d", r.Max, size, listBytes(r))
+	}
+	if size += proto.Size(&pluginapi.ListAndWatchResponse{Devices: worst.Devices[r.Max-1:]}); size <= MaxListBytes {
+		t.Errorf("one slot more has %d bytes and would fit", size)
+	}
+	mustRefuse(t, entry(`"rdmaHcaMax":100000,"sharing":"perDevice","selectors":{"vendors":["15b3"]}`), "kubelet reads at most 4194304")
 }
 
 func TestAddedKeys(t *testing.T) {

@@ -118,6 +118,8 @@ func TestTheNumberOfFaultsAndWarningsIsBounded(t *testing.T) {
 	if n := strings.Count(got, "\n"); n != maxFaults {
 		t.Errorf("%d lines", n)
 	}
+	// Each fault needs its place in the file: no reason to read the file once for each.
+	mustRefuse(t, strings.Repeat("a: 1\n", 50000), "config.json: and 49899 faults more")
 	cfg := mustParse(t, selecting(`"ifNames":[`+strings.Join(odd, ",")+`]`))
 	if n := len(cfg.Warnings); n != maxFaults+1 || cfg.Warnings[n-1] != "and 3900 warnings more" {
 		t.Errorf("%d warnings", n)

@@ -93,12 +93,13 @@ func yamlFaults(data []byte, err error) []error {
 		complaints = types.Errors
 	}
 	faults := make([]error, 0, len(complaints))
+	lines := bytes.Split(data, []byte("\n"))
 	for _, complaint := range complaints {
 		fault := &syntaxError{message: strings.TrimPrefix(complaint, "yaml: ")}
 		if m := yamlLine.FindStringSubmatch(complaint); m != nil {
 			fault.message = m[2]
 			if line, err := strconv.Atoi(m[1]); err == nil {
-				fault.line, fault.column = line, firstColumn(data, line)
+				fault.line, fault.column = line, firstColumn(lines, line)
 			}
 		}
 		if m := yamlDoubled.FindStringSubmatch(fault.message); m != nil {
@@ -111,8 +112,7 @@ func yamlFaults(data []byte, err error) []error {
 }
 
 // firstColumn is the column of the first character of the line that is no space.
-func firstColumn(data []byte, line int) int {
-	lines := bytes.SplitN(data, []byte("\n"), line+1)
+func firstColumn(lines [][]byte, line int) int {
 	if line < 1 || line > len(lines) {
 		return 1
 	}
