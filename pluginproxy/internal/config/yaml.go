@@ -94,7 +94,11 @@ func yamlFaults(data []byte, err error) []error {
 	}
 	faults := make([]error, 0, len(complaints))
 	lines := bytes.Split(data, []byte("\n"))
-	for _, complaint := range complaints {
+	for i, complaint := range complaints {
+		if i >= maxFaults { // counted, not told
+			faults = append(faults, err)
+			continue
+		}
 		fault := &syntaxError{message: strings.TrimPrefix(complaint, "yaml: ")}
 		if m := yamlLine.FindStringSubmatch(complaint); m != nil {
 			fault.message = m[2]
