@@ -110,7 +110,7 @@ func (f *facts) read(d *discoveryv1.Device) {
 	f.function = functionWord(parent.GetFunction())
 	f.guid = strings.ToLower(d.GetNodeGuid())
 	f.numa = unknownNUMA
-	if !f.virtual {
+	if !f.virtual && parent != nil {
 		f.readParent(parent)
 	}
 	f.id = cdiname.Device(d)
