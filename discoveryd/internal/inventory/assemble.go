@@ -21,26 +21,15 @@ type result struct {
 
 // assemble makes the snapshot. The facts are shared with earlier and later
 // snapshots and stay as they are.
-func assemble(l *listing, chars []*char, results []result) *discoveryv1.Snapshot {
-	byDevice := map[string][]*char{}
-	strange := map[string][]*char{}
-	for _, c := range chars {
-		if c.ibdev != "" {
-			byDevice[c.ibdev] = append(byDevice[c.ibdev], c)
-		} else {
-			strange[c.parent] = append(strange[c.parent], c)
-		}
-	}
+func assemble(l *listing, results []result) *discoveryv1.Snapshot {
 	s := &discoveryv1.Snapshot{}
 	for _, r := range results {
-		f := r.answer.value
-		switch {
-		case !r.answer.known:
-			f = unread(r.entry)
-		case f.gone:
-			continue
+		if !r.answer.known {
+			r.answer.value = unread(r.entry)
 		}
-		s.Devices = append(s.Devices, finish(l, f, r, append(byDevice[r.name], strange[f.parent]...)))
+		if !r.answer.value.gone {
+			s.Devices = append(s.Devices, finish(l, r.answer))
+		}
 	}
 	slices.SortFunc(s.Devices, func(a, b *discoveryv1.Device) int {
 		return cmp.Or(strings.Compare(a.GetName(), b.GetName()),
@@ -72,7 +61,8 @@ func mostUseful(devices []*discoveryv1.Device) []*discoveryv1.Device {
 }
 
 // finish makes the device of the snapshot.
-func finish(l *listing, f *facts, r result, chars []*char) *discoveryv1.Device {
+func finish(l *listing, a answer[*facts]) *discoveryv1.Device {
+	f := a.value
 	from := f.device
 	d := &discoveryv1.Device{
 		Name: from.GetName(), NodeGuid: from.GetNodeGuid(), SysImageGuid: from.GetSysImageGuid(),
@@ -80,10 +70,10 @@ func finish(l *listing, f *facts, r result, chars []*char) *discoveryv1.Device {
 		Ports: from.GetPorts(), OtherNetDevices: from.GetOtherNetDevices(),
 	}
 	w := reasons{}
-	if r.answer.overdue {
+	if a.overdue {
 		w.add(discoveryv1.ReasonCode_REASON_CODE_NOT_ANSWERING, notAnswering)
 	}
-	if d.GetParent().GetPciAddress() != "" && d.GetParent().GetDriver() == "" && r.answer.known {
+	if d.GetParent().GetPciAddress() != "" && d.GetParent().GetDriver() == "" && a.known {
 		w.add(discoveryv1.ReasonCode_REASON_CODE_DRIVER_UNBOUND, driverUnbound)
 	}
 	if len(f.excess) > 0 {
@@ -93,13 +83,13 @@ func finish(l *listing, f *facts, r result, chars []*char) *discoveryv1.Device {
 	if d.GetName() == "" {
 		w.add(discoveryv1.ReasonCode_REASON_CODE_NO_RDMA_DEVICE, noRDMADevice)
 	} else {
-		if len(d.GetPorts()) == 0 && r.answer.known {
+		if len(d.GetPorts()) == 0 && a.known {
 			w.add(discoveryv1.ReasonCode_REASON_CODE_NO_PORTS, noPorts)
 		}
 		if l.netns == discoveryv1.NetnsMode_NETNS_MODE_EXCLUSIVE {
 			w.add(discoveryv1.ReasonCode_REASON_CODE_NETNS_EXCLUSIVE, netnsExclusive)
 		}
-		broken = append(broken, addChars(d, l, chars, &w)...)
+		broken = append(broken, addChars(d, l, f.chars, &w)...)
 	}
 	if len(broken) > 0 {
 		w.add(discoveryv1.ReasonCode_REASON_CODE_UNREADABLE, unreadable(broken))
@@ -145,7 +135,7 @@ func addChars(d *discoveryv1.Device, l *listing, chars []*char, w *reasons) (bro
 	}
 	// The kernel tells of rdma_cm by class/misc; a recorded tree may lack that.
 	switch cm := l.cm; {
-	case cm.file == fileMissing && cm.gone:
+	case cm.file == fileMissing && !cm.loaded:
 		w.add(discoveryv1.ReasonCode_REASON_CODE_NO_RDMA_CM, noRDMACM)
 	case sees(cm):
 		d.CharDevices = append(d.CharDevices, cm.fact)
@@ -188,7 +178,7 @@ func node(l *listing, tooMany bool) *discoveryv1.Node {
 		Modules: []*discoveryv1.Module{
 			{Name: "ib_umad", Present: l.hasMAD},
 			{Name: "ib_uverbs", Present: l.hasVerbs},
-			{Name: "rdma_ucm", Present: !l.cm.gone || l.cm.file == fileThere || l.cm.file == fileForbidden},
+			{Name: "rdma_ucm", Present: l.cm.loaded || l.cm.file == fileThere || l.cm.file == fileForbidden},
 		},
 		Reasons: w.sorted(),
 	}

@@ -15,12 +15,19 @@ import (
 // errNonsense is a text that the kernel would not print.
 var errNonsense = errors.New("makes no sense")
 
-// attrs reads the attributes in dir. One that is absent is an empty text; one that
-// is there and can't be read, or makes no sense, is noted in broken.
+// attrs reads attributes of one directory. One that is absent is an empty text;
+// one that is there and can't be read, or makes no sense, is noted in broken.
 type attrs struct {
-	dir    *sysfs.Dir
-	label  string // begins the names in notes
+	from   source
+	prefix string // of the files' names in from
+	label  string // of their names in notes
 	broken *notes
+}
+
+// source is a tree or a directory in it.
+type source interface {
+	Text(name string) (string, error)
+	Link(name string) (string, error)
 }
 
 // notes are about attributes that are strange.
@@ -36,7 +43,7 @@ func (n *notes) add(name string, err error) {
 
 // text returns the text of an attribute, empty if there is none.
 func (a *attrs) text(name string) string {
-	text, err := a.dir.Text(name)
+	text, err := a.from.Text(a.prefix + name)
 	if err != nil && !sysfs.Absent(err) {
 		a.note(name, err)
 	}
@@ -53,7 +60,7 @@ func (a *attrs) parsed(name string, parse func(text string) bool) {
 
 // needed is parsed for an attribute that has to be there.
 func (a *attrs) needed(name string, parse func(text string) bool) {
-	text, err := a.dir.Text(name)
+	text, err := a.from.Text(a.prefix + name)
 	if err == nil && !parse(text) {
 		err = errNonsense
 	}
@@ -64,7 +71,7 @@ func (a *attrs) needed(name string, parse func(text string) bool) {
 
 // link returns the last element of what a link leads to, empty if there is none.
 func (a *attrs) link(name string) string {
-	target, err := a.dir.Link(name)
+	target, err := a.from.Link(a.prefix + name)
 	if err != nil {
 		if !sysfs.Absent(err) {
 			a.note(name, err)

@@ -6,13 +6,12 @@ package inventory
 
 import (
 	"errors"
-	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-relay/rdma-relay/discoveryd/internal/sysfs"
 	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
 )
 
@@ -57,34 +56,52 @@ const (
 
 // char is one character device.
 type char struct {
-	gone   bool
 	ibdev  string // name of the RDMA device
-	parent string // path of the device that it belongs to
+	loaded bool   // rdma_cm: the module is there
 	file   fileState
 	broken notes
 	fact   *discoveryv1.CharDevice
 }
 
-// readChar reads a class entry.
+// group are the character devices of one parent, on which there may be several
+// RDMA devices: all virtual ones have the same. It is read once a scan.
+type group struct {
+	entries []entry
+	once    sync.Once
+	chars   []*char
+}
+
+// charsOf are the character devices of the RDMA device called name, and those of
+// the same parent that do not say whose they are.
+func (v *view) charsOf(g *group, name string) []*char {
+	if g == nil {
+		return nil
+	}
+	g.once.Do(func() {
+		for _, e := range g.entries {
+			if c := v.readChar(e); c != nil {
+				g.chars = append(g.chars, c)
+			}
+		}
+	})
+	var chars []*char
+	for _, c := range g.chars {
+		if c.ibdev == name || c.ibdev == "" {
+			chars = append(chars, c)
+		}
+	}
+	return chars
+}
+
+// readChar reads a character device; nil if it has vanished.
 func (v *view) readChar(e entry) *char {
-	kind := charKind(e.name)
-	c := &char{parent: locate(e.path).parent, fact: &discoveryv1.CharDevice{Kind: kind, Path: hostPath(e.name)}}
-	if e.err != nil {
-		c.broken.add(e.name, e.err)
-		return c
+	c := &char{fact: &discoveryv1.CharDevice{Kind: charKind(e.name), Path: hostPath(e.name)}}
+	a := &attrs{from: v.sys, prefix: e.path + "/", label: e.name + "/", broken: &c.broken}
+	a.needed("ibdev", func(text string) bool { c.ibdev = text; return text != "" })
+	if c.ibdev == "" && !v.sys.Exists(e.path) {
+		return nil
 	}
-	dir, err := v.sys.OpenDir(e.path)
-	if err != nil {
-		c.gone = sysfs.Absent(err)
-		c.broken.add(e.name, err)
-		return c
-	}
-	defer dir.Close()
-	c.parent = path.Dir(path.Dir(dir.Path()))
-	a := attrs{dir: dir, label: e.name + "/", broken: &c.broken}
-	c.ibdev = a.text("ibdev")
-	number := a.text("dev")
-	if kind != uverbs {
+	if c.fact.GetKind() != uverbs {
 		a.parsed("port", func(text string) bool {
 			n, err := strconv.ParseUint(text, 10, 32)
 			if err == nil {
@@ -93,7 +110,7 @@ func (v *view) readChar(e entry) *char {
 			return err == nil
 		})
 	}
-	c.look(v, e.name, number, &a)
+	c.look(v, e.name, a)
 	return c
 }
 
@@ -101,43 +118,33 @@ func (v *view) readChar(e entry) *char {
 // share.
 func (v *view) readCM() *char {
 	c := &char{fact: &discoveryv1.CharDevice{Kind: rdmaCM, Path: hostPath("rdma_cm")}}
-	a := attrs{label: "rdma_cm/", broken: &c.broken}
-	number := ""
-	p, err := v.sys.Readlink(classCM)
-	c.gone = err != nil // the module is not loaded
-	if err == nil {
-		if dir, err := v.sys.OpenDir(p); err == nil {
-			defer dir.Close()
-			a.dir = dir
-			number = a.text("dev")
-		}
-	}
-	c.look(v, "rdma_cm", number, &a)
+	p, err := v.sys.Resolve(classCM)
+	c.loaded = err == nil
+	c.look(v, "rdma_cm", &attrs{from: v.sys, prefix: p + "/", label: "rdma_cm/", broken: &c.broken})
 	return c
 }
 
-// look looks for the file. number is what the attribute dev says; a recorded tree
-// may lack it.
-func (c *char) look(v *view, name, number string, a *attrs) {
-	ok := true
-	if number != "" {
-		if c.fact.Major, c.fact.Minor, ok = deviceNumber(number); !ok {
-			a.note("dev", errNonsense)
-		}
-	}
+// look looks for the device's file. In a recorded tree the file tells its own
+// number; on a live host it has to be the one in the attribute dev.
+func (c *char) look(v *view, name string, a *attrs) {
 	st, err := v.statDev(name)
-	isChar := st.Mode&unix.S_IFMT == unix.S_IFCHR
-	major, minor := unix.Major(st.Rdev), unix.Minor(st.Rdev)
+	isChar := err == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR
+	if isChar && !v.live {
+		c.fact.Major, c.fact.Minor = unix.Major(st.Rdev), unix.Minor(st.Rdev)
+		return
+	}
+	a.parsed("dev", func(text string) (ok bool) {
+		c.fact.Major, c.fact.Minor, ok = deviceNumber(text)
+		return ok
+	})
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		c.file = fileForbidden
 	case err != nil:
 		c.file = fileMissing
-	case v.live && !isChar, v.live && number != "" && ok && (major != c.fact.Major || minor != c.fact.Minor):
+	case v.live && (!isChar || st.Rdev != unix.Mkdev(c.fact.GetMajor(), c.fact.GetMinor())):
 		c.file = fileOther
-	case isChar:
-		c.fact.Major, c.fact.Minor = major, minor
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+	case !v.live && st.Mode&unix.S_IFMT != unix.S_IFREG:
 		c.file = fileOther
 	}
 }

@@ -7,6 +7,7 @@ package inventory
 import (
 	"errors"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -20,13 +21,13 @@ type facts struct {
 	gone bool // vanished meanwhile, or not for the snapshot
 	// device lacks the character devices and the reasons; assemble.go adds them.
 	device *discoveryv1.Device
-	parent string   // path of the parent, by which strange character devices are told apart
+	chars  []*char
 	broken notes    // attributes that are strange
 	excess []string // what there was too much of
 }
 
 // readDevice reads the RDMA device that e leads to.
-func (v *view) readDevice(e entry) *facts {
+func (v *view) readDevice(l *listing, e entry) *facts {
 	f := unread(e)
 	if e.err != nil {
 		f.broken.add("device", e.err)
@@ -40,17 +41,21 @@ func (v *view) readDevice(e entry) *facts {
 	}
 	defer dir.Close()
 	d := f.device
-	a := &attrs{dir: dir, broken: &f.broken}
+	a := &attrs{from: dir, broken: &f.broken}
 	a.parsed("node_type", func(text string) (ok bool) { d.NodeType, ok = nodeType(text); return })
 	a.parsed("node_guid", func(text string) (ok bool) { d.NodeGuid, ok = guid(text); return })
 	a.parsed("sys_image_guid", func(text string) (ok bool) { d.SysImageGuid, ok = guid(text); return })
 	d.FirmwareVersion = a.text("fw_ver")
 
-	at := v.home(dir)
-	f.parent = at.parent
+	e.path = dir.Path()
+	at := locate(v.parentOf(e))
 	d.Parent = v.readParent(at, &f.broken)
 	v.readPorts(dir, f)
-	v.attachNets(dir, at, f)
+	v.attachNets(dir, f, v.netsOf(l, at, f))
+	f.chars = v.charsOf(l.chars[at.parent], e.name)
+	if len(f.broken) > 0 && !v.sys.Exists(e.path) {
+		f.gone = true // it went while it was read
+	}
 	return f
 }
 
@@ -61,30 +66,14 @@ func unread(e entry) *facts {
 	if !clean {
 		f.broken.add("name", errNonsense)
 	}
-	if e.err != nil {
-		return f
+	if e.err == nil {
+		setPlace(f.device.Parent, locate(path.Dir(path.Dir(e.path))))
 	}
-	at := locate(e.path)
-	f.parent = at.parent
-	setPlace(f.device.Parent, at, virtual(e.path))
 	return f
 }
 
-// home tells where the RDMA device in dir sits. In a recorded tree its directory
-// may stand in the class itself; its link named device leads to the parent then.
-func (v *view) home(dir *sysfs.Dir) location {
-	at := locate(dir.Path())
-	if strings.HasPrefix(dir.Path(), "devices/") {
-		return at
-	}
-	if parent, err := v.sys.Resolve(path.Join(dir.Path(), "device")); err == nil {
-		at = locate(path.Join(parent, "infiniband", path.Base(dir.Path())))
-	}
-	return at
-}
-
 // setPlace fills in what the path alone tells.
-func setPlace(p *discoveryv1.Parent, at location, none bool) {
+func setPlace(p *discoveryv1.Parent, at location) {
 	p.PciAddress, p.PcieRoot = at.pci, at.pcieRoot
 	switch {
 	case at.auxiliary != "":
@@ -92,7 +81,7 @@ func setPlace(p *discoveryv1.Parent, at location, none bool) {
 		p.AuxiliaryName, _ = safeName(at.auxiliary)
 	case at.pci != "":
 		p.Bus = discoveryv1.Bus_BUS_PCI
-	case none:
+	case at.virtual():
 		p.Bus = discoveryv1.Bus_BUS_NONE
 		p.Function = discoveryv1.FunctionKind_FUNCTION_KIND_VIRTUAL
 	}
@@ -106,29 +95,28 @@ const (
 	pciInfiniBand = "0c06"
 )
 
-// readBare reads a PCI function without an RDMA device. It is for the snapshot
-// only if it is a network function.
-func (v *view) readBare(e entry, hasNet bool) *facts {
+// readBare reads a PCI function without an RDMA device. It is for the snapshot only
+// if it is a network function.
+func (v *view) readBare(l *listing, e entry) *facts {
 	f := &facts{device: &discoveryv1.Device{}}
-	at := locate(path.Join(e.path, "infiniband", "none"))
-	if e.err != nil || at.pci != e.name {
-		f.gone = true
+	at := locate(e.path)
+	if f.gone = e.err != nil || at.pci != e.name; f.gone {
 		return f
 	}
-	dir, err := v.sys.OpenDir(at.pciPath)
-	if err != nil {
-		f.gone = true
+	class, err := v.sys.Text(e.path + "/class")
+	if f.gone = sysfs.Absent(err); f.gone {
 		return f
 	}
-	defer dir.Close()
-	class, _ := dir.Text("class")
 	class, _ = hexID(class, 6)
-	if !hasNet && !strings.HasPrefix(class, pciNetwork) && !strings.HasPrefix(class, pciInfiniBand) {
+	nets := l.below[e.path]
+	if len(nets) == 0 && !strings.HasPrefix(class, pciNetwork) && !strings.HasPrefix(class, pciInfiniBand) {
 		f.gone = true
 		return f
 	}
-	f.parent = at.parent
 	f.device.Parent = v.readParent(at, &f.broken)
-	v.attachOther(at, f)
+	for _, n := range v.readAll(nets, f) {
+		f.device.OtherNetDevices = append(f.device.OtherNetDevices, n.fact)
+	}
+	slices.SortFunc(f.device.OtherNetDevices, byName)
 	return f
 }

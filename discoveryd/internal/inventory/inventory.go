@@ -64,7 +64,6 @@ type Scanner struct {
 	opts Options
 
 	hosts   reads[host]
-	chars   reads[*char]
 	devices reads[*facts]
 
 	// polled are the devices of the last scan whose ports are worth a look.
@@ -92,7 +91,6 @@ func New(opts Options) (*Scanner, error) {
 	s := &Scanner{opts: opts}
 	s.hosts.set(opts)
 	s.hosts.patience = opts.Deadline // there is nothing that could stand for it
-	s.chars.set(opts)
 	s.devices.set(opts)
 	v, err := openView(opts.Root)
 	if err != nil {

@@ -8,6 +8,7 @@ package inventory
 import (
 	"errors"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -35,35 +36,48 @@ type entry struct {
 
 // listing is the host at one moment.
 type listing struct {
-	rdma  []entry
-	chars []entry // of both classes; the name alone tells the kind
-	bare  []entry // PCI functions without an RDMA device
+	rdma []entry
+	bare []entry // PCI functions without an RDMA device
+	// What hangs on a device, by the path of that device.
+	chars map[string]*group
+	nets  map[string][]entry
+	// below are the network devices by the PCI function that they, or the device
+	// they hang on, are on.
+	below map[string][]entry
 
 	hasRDMA, hasVerbs, hasMAD bool
 	cm                        *char
 	netns                     discoveryv1.NetnsMode
 	release                   string
-	netFunctions              map[string]bool // PCI addresses with a network device
 }
 
 // list reads the directories. An error means that nothing can be said.
 func (v *view) list(netns func() (discoveryv1.NetnsMode, error)) (*listing, error) {
-	l := &listing{release: v.kernelRelease(), netFunctions: map[string]bool{}}
+	l := &listing{
+		release: v.kernelRelease(), cm: v.readCM(),
+		chars: map[string]*group{}, nets: map[string][]entry{}, below: map[string][]entry{},
+	}
 	var err error
 	if l.rdma, l.hasRDMA, err = v.entries(classRDMA, nil); err != nil {
 		return nil, err
 	}
-	verbs, hasVerbs, err := v.entries(classVerbs, func(name string) bool { return charKind(name) == uverbs })
+	if l.hasVerbs, err = v.listChars(l, classVerbs, uverbs); err != nil {
+		return nil, err
+	}
+	if l.hasMAD, err = v.listChars(l, classMAD, umad, issm); err != nil {
+		return nil, err
+	}
+	nets, _, err := v.entries(classNet, nil)
 	if err != nil {
 		return nil, err
 	}
-	mads, hasMAD, err := v.entries(classMAD, func(name string) bool { return charKind(name) == umad || charKind(name) == issm })
-	if err != nil {
-		return nil, err
+	for _, e := range nets {
+		parent := v.parentOf(e)
+		l.nets[parent] = append(l.nets[parent], e)
+		if function := locate(parent).pciPath; function != "" {
+			l.below[function] = append(l.below[function], e)
+		}
 	}
-	l.hasVerbs, l.hasMAD = hasVerbs, hasMAD
-	l.chars = append(verbs, mads...)
-	l.cm = v.readCM()
 	if err := v.listFunctions(l); err != nil {
 		return nil, err
 	}
@@ -86,10 +100,10 @@ func (v *view) entries(class string, want func(name string) bool) (list []entry,
 			continue
 		}
 		e := entry{name: name}
-		e.path, e.err = v.sys.Readlink(path.Join(class, name))
+		e.path, e.err = v.sys.Link(class + "/" + name)
 		switch {
 		case errors.Is(e.err, unix.EINVAL): // a recorded tree may have directories for links
-			e.path, e.err = path.Join(class, name), nil
+			e.path, e.err = class+"/"+name, nil
 		case errors.Is(e.err, unix.ENOENT):
 			continue // gone again
 		}
@@ -98,21 +112,41 @@ func (v *view) entries(class string, want func(name string) bool) (list []entry,
 	return list, names != nil, nil
 }
 
+// listChars adds the entries of a class whose names are of the kinds.
+func (v *view) listChars(l *listing, class string, kinds ...discoveryv1.CharDeviceKind) (has bool, err error) {
+	list, has, err := v.entries(class, func(name string) bool { return slices.Contains(kinds, charKind(name)) })
+	for _, e := range list {
+		if e.err != nil {
+			continue // nobody knows whose it is; its owner will lack it
+		}
+		parent := v.parentOf(e)
+		if l.chars[parent] == nil {
+			l.chars[parent] = &group{}
+		}
+		l.chars[parent].entries = append(l.chars[parent].entries, e)
+	}
+	return has, err
+}
+
+// parentOf is the path of the device that the entry hangs on. In a recorded tree
+// the entry's directory may stand in the class itself; its link named device leads
+// to the parent then.
+func (v *view) parentOf(e entry) string {
+	if !strings.HasPrefix(e.path, "devices/") {
+		if parent, err := v.sys.Resolve(e.path + "/device"); err == nil {
+			return parent
+		}
+	}
+	return path.Dir(path.Dir(e.path))
+}
+
 // listFunctions finds the PCI functions that no RDMA device is on.
-func (v *view) listFunctions(l *listing) error {
+func (v *view) listFunctions(l *listing) (err error) {
 	used := map[string]bool{}
 	for _, e := range l.rdma {
-		used[locate(e.path).pci] = true
+		used[locate(v.parentOf(e)).pci] = true
 	}
-	nets, _, err := v.entries(classNet, nil)
-	if err != nil {
-		return err
-	}
-	for _, e := range nets {
-		l.netFunctions[locate(e.path).pci] = true
-	}
-	functions, _, err := v.entries(busPCI, func(name string) bool { return isPCIAddress(name) && !used[name] })
-	l.bare = functions
+	l.bare, _, err = v.entries(busPCI, func(name string) bool { return isPCIAddress(name) && !used[name] })
 	return err
 }
 
@@ -122,24 +156,24 @@ type location struct {
 	pciPath   string
 	pcieRoot  string
 	auxiliary string // name of an auxiliary device below the function
-	parent    string // path of the device that the entry belongs to
+	parent    string // the whole path
 }
 
-// locate takes apart the path of a class entry, such as
-// devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/infiniband/mlx5_0.
-func locate(p string) location {
-	at := location{parent: path.Dir(path.Dir(p))}
-	if !strings.HasPrefix(p, "devices/") {
+// locate takes apart the path of the device that RDMA and network devices hang on,
+// such as devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/virtio1.
+func locate(parent string) location {
+	at := location{parent: parent}
+	if !strings.HasPrefix(parent, "devices/") {
 		return at
 	}
 	end := 0
-	for name := range strings.SplitSeq(at.parent, "/") {
+	for name := range strings.SplitSeq(parent, "/") {
 		end += len(name)
 		switch {
 		case isPCIRoot(name) && at.pcieRoot == "":
 			at.pcieRoot = name
 		case isPCIAddress(name):
-			at.pci, at.pciPath, at.auxiliary = name, p[:end], ""
+			at.pci, at.pciPath, at.auxiliary = name, parent[:end], ""
 		case at.pci != "" && isAuxiliary(name):
 			at.auxiliary = name
 		}
@@ -148,7 +182,8 @@ func locate(p string) location {
 	return at
 }
 
-// virtual tells whether no device is behind the entry at p.
-func virtual(p string) bool {
-	return strings.HasPrefix(p, "devices/virtual/") || !strings.HasPrefix(p, "devices/")
+// virtual tells whether there is no device: what hangs on nothing does so on
+// devices/virtual.
+func (at location) virtual() bool {
+	return at.parent == "devices/virtual" || !strings.HasPrefix(at.parent, "devices/")
 }

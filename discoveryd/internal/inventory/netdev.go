@@ -23,39 +23,39 @@ type net struct {
 	devPort uint32 // counted from 0
 }
 
-// attachNets gives the ports their network devices, and the device the rest.
+// attachNets gives the ports their network devices, and the device the rest. own
+// are those of the function.
 //
-// The port's first GID names its device where it has one (include/rdma/ib_cache.h);
-// otherwise dev_port tells which port of a card with several it is. GUIDs are
-// no help: an IPoIB device's address has the port's GUID, not the node's.
-func (v *view) attachNets(dir *sysfs.Dir, at location, f *facts) {
-	own := v.readNets(at, f)
-	for _, port := range f.device.GetPorts() {
-		if name := gidNet(dir, port.GetNumber()); name != "" {
-			v.attach(port, name, own, f)
+// On a device with one port they are that port's. On others dev_port tells whose
+// each is, and the port's first GID names the port's device (include/rdma/ib_cache.h);
+// so it does for the bond that the port is in, and where the function has none of
+// its own. GUIDs are no help: an IPoIB device's address has the port's GUID, not
+// the node's.
+func (v *view) attachNets(dir *sysfs.Dir, f *facts, own []*net) {
+	ports := f.device.GetPorts()
+	if len(ports) != 1 || len(own) == 0 || slices.ContainsFunc(own, func(n *net) bool { return n.fact.GetMaster() != "" }) {
+		for _, port := range ports {
+			if name := gidNet(dir, port.GetNumber()); name != "" {
+				v.attach(port, name, own, f)
+			}
 		}
 	}
-	name, err := dir.Text("parent") // rxe has it
-	if err == nil && isFileName(name) && len(f.device.GetPorts()) > 0 {
-		v.attach(f.device.GetPorts()[0], name, own, f)
+	if len(ports) > 0 && f.device.GetParent().GetBus() == discoveryv1.Bus_BUS_NONE {
+		if name, err := dir.Text("parent"); err == nil && isFileName(name) { // rxe has it
+			v.attach(ports[0], name, own, f)
+		}
 	}
 	for _, n := range own {
 		if attached(f.device, n.fact) {
 			continue
 		}
-		if port := n.portOf(f.device.GetPorts()); port != nil {
+		if port := n.portOf(ports); port != nil {
 			addNet(port, n.fact)
 		} else {
 			f.device.OtherNetDevices = append(f.device.OtherNetDevices, n.fact)
 		}
 	}
-}
-
-// attachOther lists the network devices of a function without RDMA device.
-func (v *view) attachOther(at location, f *facts) {
-	for _, n := range v.readNets(at, f) {
-		f.device.OtherNetDevices = append(f.device.OtherNetDevices, n.fact)
-	}
+	slices.SortFunc(f.device.OtherNetDevices, byName)
 }
 
 // attach gives the port the network device called name: one of own, or any other
@@ -118,20 +118,16 @@ func attached(d *discoveryv1.Device, fact *discoveryv1.NetDevice) bool {
 	})
 }
 
-// readNets reads the network devices below the device at at.parent; where that
+// netsOf reads the network devices that hang on the device at at.parent; where that
 // has none they may be at a device above it, up to the PCI function. A scalable
 // function's are its own: those above are its physical function's.
-func (v *view) readNets(at location, f *facts) []*net {
+func (v *view) netsOf(l *listing, at location, f *facts) []*net {
 	if at.pci == "" {
 		return nil
 	}
 	for p := at.parent; len(p) >= len(at.pciPath); p = path.Dir(p) {
-		names, err := v.sys.Names(p + "/net")
-		if err != nil {
-			f.broken.add("net", err)
-		}
-		if len(names) > 0 {
-			return v.readNetsIn(p+"/net", names, f)
+		if nets := l.nets[p]; len(nets) > 0 {
+			return v.readAll(nets, f)
 		}
 		if strings.Contains(at.auxiliary, ".sf.") {
 			break
@@ -140,14 +136,17 @@ func (v *view) readNets(at location, f *facts) []*net {
 	return nil
 }
 
-func (v *view) readNetsIn(dir string, names []string, f *facts) []*net {
-	if len(names) > maxNetDevices {
-		names = names[:maxNetDevices]
+// readAll reads network devices, and leaves out those that have vanished.
+func (v *view) readAll(entries []entry, f *facts) []*net {
+	if len(entries) > maxNetDevices {
+		entries = entries[:maxNetDevices]
 		f.excess = append(f.excess, "network devices")
 	}
 	var nets []*net
-	for _, name := range names {
-		if n := v.readNet(path.Join(dir, name), f); n != nil {
+	for _, e := range entries {
+		if e.err != nil {
+			f.broken.add("net/"+e.name, e.err)
+		} else if n := v.readNet(e.path, f); n != nil {
 			nets = append(nets, n)
 		}
 	}
@@ -167,10 +166,15 @@ func (v *view) readNet(p string, f *facts) *net {
 	name, clean := safeName(path.Base(p))
 	fact := &discoveryv1.NetDevice{Name: name, Role: discoveryv1.NetDeviceRole_NET_DEVICE_ROLE_UPLINK}
 	n := &net{fact: fact}
-	a := &attrs{dir: dir, label: "net/" + name + "/", broken: &f.broken}
+	a := &attrs{from: dir, label: "net/" + name + "/", broken: &f.broken}
 	if !clean {
 		a.note("", errNonsense)
 	}
+	names, err := dir.Names()
+	if err != nil {
+		a.note("", err)
+	}
+	has := func(name string) bool { _, found := slices.BinarySearch(names, name); return found }
 	a.parsed("ifindex", number(&fact.Ifindex))
 	a.parsed("type", func(text string) (ok bool) { fact.LinkType, ok = linkType(text); return })
 	fact.OperState = a.text("operstate")
@@ -179,18 +183,24 @@ func (v *view) readNet(p string, f *facts) *net {
 		return text == "0" || text == "1"
 	})
 	a.parsed("mtu", number(&fact.Mtu))
-	a.parsed("dev_port", number(&n.devPort))
-	if port, _ := dir.Text("phys_port_name"); isRepresentor(port) {
-		fact.Role = discoveryv1.NetDeviceRole_NET_DEVICE_ROLE_REPRESENTOR
+	if len(f.device.GetPorts()) > 1 {
+		a.parsed("dev_port", number(&n.devPort))
 	}
-	fact.Master = a.link("master")
-	fact.Uppers = v.uppers(dir, fact.GetMaster(), f)
+	if has("phys_port_name") {
+		if port, _ := dir.Text("phys_port_name"); isRepresentor(port) {
+			fact.Role = discoveryv1.NetDeviceRole_NET_DEVICE_ROLE_REPRESENTOR
+		}
+	}
+	if has("master") {
+		fact.Master = a.link("master")
+	}
+	fact.Uppers = v.uppers(names, fact.GetMaster(), f)
 	return n
 }
 
-// uppers are the devices stacked on the one in dir or on its master.
-func (v *view) uppers(dir *sysfs.Dir, master string, f *facts) []string {
-	names, _ := dir.Names()
+// uppers are the devices stacked on the one with these directory entries or on its
+// master.
+func (v *view) uppers(names []string, master string, f *facts) []string {
 	if master != "" {
 		if p, err := v.netPath(master); err == nil {
 			above, _ := v.sys.Names(p)
@@ -216,7 +226,7 @@ func (v *view) uppers(dir *sysfs.Dir, master string, f *facts) []string {
 // netPath is where the network device called name is.
 func (v *view) netPath(name string) (string, error) {
 	p := path.Join(classNet, name)
-	target, err := v.sys.Readlink(p)
+	target, err := v.sys.Link(p)
 	if errors.Is(err, unix.EINVAL) { // a directory, in a recorded tree
 		return p, nil
 	}

@@ -18,7 +18,7 @@ import (
 // readParent reads the function that at names.
 func (v *view) readParent(at location, broken *notes) *discoveryv1.Parent {
 	p := &discoveryv1.Parent{}
-	setPlace(p, at, virtual(at.parent+"/"))
+	setPlace(p, at)
 	if at.pci == "" {
 		return p
 	}
@@ -28,7 +28,7 @@ func (v *view) readParent(at location, broken *notes) *discoveryv1.Parent {
 		return p
 	}
 	defer dir.Close()
-	a := &attrs{dir: dir, label: at.pci + "/", broken: broken}
+	a := &attrs{from: dir, label: at.pci + "/", broken: broken}
 	a.parsed("vendor", func(text string) (ok bool) { p.VendorId, ok = hexID(text, 4); return })
 	a.parsed("device", func(text string) (ok bool) { p.DeviceId, ok = hexID(text, 4); return })
 	a.parsed("subsystem_vendor", func(text string) (ok bool) { p.SubsystemVendorId, ok = hexID(text, 4); return })

@@ -7,7 +7,6 @@
 package inventory
 
 import (
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +46,7 @@ func (v *view) portsDiffer(e entry, last []*discoveryv1.Port) bool {
 	defer dir.Close()
 	for _, port := range last {
 		// A text that can't be read is no state, as it was in the scan.
-		text, _ := dir.Text("ports/" + strconv.Itoa(int(port.GetNumber())) + "/state")
+		text, _ := dir.Text(portPrefix(port.GetNumber()) + "state")
 		if state, _ := portState(text); state != port.GetState() {
 			return true
 		}

@@ -41,21 +41,16 @@ func (v *view) readPorts(dir *sysfs.Dir, f *facts) {
 		f.excess = append(f.excess, "ports")
 	}
 	for _, n := range numbers {
-		f.device.Ports = append(f.device.Ports, readPort(ports, n, &f.broken))
+		f.device.Ports = append(f.device.Ports, readPort(dir, n, &f.broken))
 	}
 }
 
-// readPort reads one port. Its state may be a question to the firmware.
-func readPort(ports *sysfs.Dir, number uint32, broken *notes) *discoveryv1.Port {
+// readPort reads one port of the device in dir. Its state may be a question to the
+// firmware.
+func readPort(dir *sysfs.Dir, number uint32, broken *notes) *discoveryv1.Port {
 	port := &discoveryv1.Port{Number: number}
-	name := strconv.Itoa(int(number))
-	dir, err := ports.Open(name)
-	if err != nil {
-		broken.add("ports/"+name, err)
-		return port
-	}
-	defer dir.Close()
-	a := &attrs{dir: dir, label: "ports/" + name + "/", broken: broken}
+	prefix := portPrefix(number)
+	a := &attrs{from: dir, prefix: prefix, label: prefix, broken: broken}
 	a.needed("link_layer", func(text string) (ok bool) { port.LinkLayer, ok = linkLayer(text); return })
 	a.needed("state", func(text string) (ok bool) { port.State, ok = portState(text); return })
 	a.parsed("phys_state", func(text string) (ok bool) { port.PhysState, ok = physState(text); return })
@@ -63,11 +58,14 @@ func readPort(ports *sysfs.Dir, number uint32, broken *notes) *discoveryv1.Port 
 	return port
 }
 
+// portPrefix begins the names of a port's attributes.
+func portPrefix(number uint32) string { return "ports/" + strconv.Itoa(int(number)) + "/" }
+
 // gidNet is the network device of the port's first GID: the port's own, or the
 // bond that it is in. Empty if there is none. The further entries of the table,
 // hundreds of them, are not looked at.
 func gidNet(dir *sysfs.Dir, port uint32) string {
-	text, err := dir.Text("ports/" + strconv.Itoa(int(port)) + "/gid_attrs/ndevs/0")
+	text, err := dir.Text(portPrefix(port) + "gid_attrs/ndevs/0")
 	if err != nil || !isFileName(text) {
 		return ""
 	}

@@ -33,13 +33,12 @@ func (s *Scanner) Scan(ctx context.Context) (*discoveryv1.Snapshot, error) {
 	if err != nil {
 		return nil, wrap(err)
 	}
-	chars := s.readChars(v, l, until)
 	results := s.readDevices(v, l, until)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	s.forget(l, results)
-	return assemble(l, chars, results), nil
+	return assemble(l, results), nil
 }
 
 // host is what listing the host gave.
@@ -60,19 +59,6 @@ func (s *Scanner) list(v *view, until time.Time) (*listing, error) {
 	return a.value.listing, a.value.err
 }
 
-// readChars reads the character devices.
-func (s *Scanner) readChars(v *view, l *listing, until time.Time) []*char {
-	chars := make([]*char, len(l.chars))
-	parallel(len(chars), func(i int) {
-		e := l.chars[i]
-		a := s.chars.do(v, e.key(), until, func(*char) *char { return v.readChar(e) })
-		if a.known && !a.value.gone {
-			chars[i] = a.value
-		}
-	})
-	return slices.DeleteFunc(chars, func(c *char) bool { return c == nil })
-}
-
 // key tells things apart: another one under the same name is at another place, or
 // at the same place after it was gone.
 func (e entry) key() string { return e.name + "\x00" + e.path }
@@ -85,9 +71,9 @@ func (s *Scanner) readDevices(v *view, l *listing, until time.Time) []result {
 		e := entries[i]
 		a := s.devices.do(v, e.key(), until, func(*facts) *facts {
 			if i < len(l.rdma) {
-				return v.readDevice(e)
+				return v.readDevice(l, e)
 			}
-			return v.readBare(e, l.netFunctions[e.name])
+			return v.readBare(l, e)
 		})
 		results[i] = result{entry: e, answer: a}
 	})
@@ -106,10 +92,6 @@ func (s *Scanner) forget(l *listing, results []result) {
 		}
 	}
 	s.devices.keep(func(key string) bool { return wanted[key] })
-	for _, e := range l.chars {
-		wanted[e.key()] = true
-	}
-	s.chars.keep(func(key string) bool { return wanted[key] })
 }
 
 // netnsMode asks the kernel by RDMA netlink. Kernels without RDMA answer

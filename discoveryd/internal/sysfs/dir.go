@@ -8,7 +8,6 @@ import (
 	"errors"
 	"path"
 	"slices"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -46,17 +45,21 @@ func (d *Dir) Open(name string) (*Dir, error) {
 }
 
 // Text returns the content of the file called name, without the newline at its
-// end. The file may be in a directory below; no link is followed.
+// end. The file may be in a directory below; no link is followed. The error does
+// not name the file: most are of attributes that may well be absent.
 func (d *Dir) Text(name string) (string, error) {
-	text, err := d.text(name)
-	if err != nil {
-		return "", d.root.pathError("read", path.Join(d.path, name), err)
-	}
-	return text, nil
+	fd, err := d.root.open(d.fd, name, unix.O_RDONLY)
+	return text(fd, err)
 }
 
-func (d *Dir) text(name string) (string, error) {
-	fd, err := d.root.open(d.fd, name, unix.O_RDONLY)
+// Text returns the content of the file at the canonical path p, as Dir.Text.
+func (r *Root) Text(p string) (string, error) {
+	fd, err := r.open(r.fd, clean(p), unix.O_RDONLY)
+	return text(fd, err)
+}
+
+// text reads what was opened and closes it.
+func text(fd int, err error) (string, error) {
 	if err == unix.ELOOP {
 		return "", ErrNotRegular
 	}
@@ -64,13 +67,6 @@ func (d *Dir) text(name string) (string, error) {
 		return "", err
 	}
 	defer unix.Close(fd) //nolint:errcheck // only read from
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return "", err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return "", ErrNotRegular
-	}
 	// One read gets it all: kernfs answers each read with the whole text, and a
 	// regular file is shorter only at its end.
 	var buf [MaxText + 1]byte
@@ -79,12 +75,22 @@ func (d *Dir) text(name string) (string, error) {
 		n, err = unix.Read(fd, buf[:])
 	}
 	switch {
-	case err != nil:
-		return "", err
 	case n > MaxText:
 		return "", ErrTooLong
+	case n <= 0 && !regular(fd):
+		return "", ErrNotRegular
+	case err != nil:
+		return "", err
 	}
 	return line(buf[:n])
+}
+
+// regular tells a regular file from a FIFO, a directory or a device, which have
+// nothing to say when they are not waited for. It is asked only about files that
+// gave no text: it costs as much as the read.
+func regular(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
 }
 
 // line takes the one line of text out of what the kernel printed.
@@ -93,21 +99,17 @@ func line(b []byte) (string, error) {
 		b = b[:n-1]
 	}
 	s := string(b)
-	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
-		return "", ErrNotText
+	for _, c := range s {
+		if c == utf8.RuneError || !unicode.IsPrint(c) {
+			return "", ErrNotText
+		}
 	}
 	return s, nil
 }
 
-// Link returns where the link called name leads, as Root.Readlink.
+// Link returns where the link called name leads, as Root.Link.
 func (d *Dir) Link(name string) (string, error) {
 	return d.root.link(d.fd, name, path.Join(d.path, name))
-}
-
-// Exists tells whether there is an entry called name, of whatever kind.
-func (d *Dir) Exists(name string) bool {
-	var st unix.Stat_t
-	return unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
 }
 
 // Stat is lstat(2) of the entry called name.
@@ -155,4 +157,10 @@ func (r *Root) Names(p string) ([]string, error) {
 	}
 	defer d.Close()
 	return d.Names()
+}
+
+// Exists tells whether there is something at p, a canonical path.
+func (r *Root) Exists(p string) bool {
+	var st unix.Stat_t
+	return unix.Fstatat(r.fd, clean(p), &st, unix.AT_SYMLINK_NOFOLLOW) == nil
 }

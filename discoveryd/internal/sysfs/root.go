@@ -51,13 +51,11 @@ func Open(dir string) (*Root, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
-	r := &Root{path: dir, fd: fd, openat2: true}
-	probe, err := r.open(fd, ".", unix.O_PATH)
-	if err != nil {
-		r.openat2 = false
-		return r, nil
+	r := &Root{path: dir, fd: fd}
+	probe, err := unix.Openat2(fd, ".", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH})
+	if r.openat2 = err == nil; r.openat2 {
+		_ = unix.Close(probe)
 	}
-	_ = unix.Close(probe)
 	return r, nil
 }
 
@@ -130,9 +128,9 @@ func (r *Root) Resolve(p string) (string, error) {
 	return done, nil
 }
 
-// Readlink returns where the link at p leads, as a path in the tree; further
+// Link returns where the link at p leads, as a path in the tree; further
 // links on the way are not followed. Only p itself may be a link.
-func (r *Root) Readlink(p string) (string, error) {
+func (r *Root) Link(p string) (string, error) {
 	return r.link(r.fd, clean(p), p)
 }
 
@@ -153,16 +151,23 @@ func (r *Root) link(dirfd int, name, at string) (string, error) {
 	return target, nil
 }
 
+// openFlags go with every open: a FIFO or a device must not make it wait.
+const openFlags = unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY
+
 // open opens p below dirfd without following any link, not even on the way.
-func (r *Root) open(dirfd int, p string, flags int) (int, error) {
-	// O_NONBLOCK: opening a FIFO or a device must not wait for anything.
-	flags |= unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY
-	if !r.openat2 {
+func (r *Root) open(dirfd int, p string, flags int) (fd int, err error) {
+	flags |= openFlags
+	simple := strings.IndexByte(p, '/') < 0
+	if !simple && !r.openat2 {
 		return openWalking(dirfd, p, flags)
 	}
 	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
 	for {
-		fd, err := unix.Openat2(dirfd, p, &how)
+		if simple {
+			fd, err = unix.Openat(dirfd, p, flags, 0)
+		} else {
+			fd, err = unix.Openat2(dirfd, p, &how)
+		}
 		if err != unix.EINTR && err != unix.EAGAIN {
 			return fd, err
 		}
@@ -203,6 +208,9 @@ func readlink(dirfd int, name string) (string, error) {
 
 // clean makes p relative and canonical in form; ".." can't climb above the root.
 func clean(p string) string {
+	if fs.ValidPath(p) {
+		return p
+	}
 	p = path.Clean("/" + p)[1:]
 	if p == "" {
 		return "."
