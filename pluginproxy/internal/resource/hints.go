@@ -38,7 +38,7 @@ func (b *builder) hints(r *Resource, others []string, rules []test) {
 	h := &hintList{}
 	b.missing(r, h)
 	if len(r.Shared) > 0 {
-		h.add("%s of it also serve other resources: %s", devices(len(r.Shared)), some(others))
+		h.add("%s shared with %s", devices(len(r.Shared)), some(others))
 	}
 	switch {
 	case r.cfg.Max == 0:
