@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
 )
 
@@ -39,25 +41,33 @@ func assemble(l *listing, results []result) *discoveryv1.Snapshot {
 	s.Devices = slices.CompactFunc(s.Devices, func(a, b *discoveryv1.Device) bool {
 		return a.GetName() != "" && a.GetName() == b.GetName()
 	})
-	tooMany := len(s.Devices) > MaxDevices
-	if tooMany {
-		s.Devices = mostUseful(s.Devices)
-	}
-	s.Node = node(l, tooMany)
+	var cut bool
+	s.Devices, cut = fit(s.Devices)
+	s.Node = node(l, cut)
 	return s
 }
 
-// mostUseful takes MaxDevices, those without RDMA device last.
-func mostUseful(devices []*discoveryv1.Device) []*discoveryv1.Device {
+// fit keeps what a snapshot may hold: the functions without RDMA device go first,
+// then the RDMA devices that are last in order. cut tells that something went.
+func fit(devices []*discoveryv1.Device) (kept []*discoveryv1.Device, cut bool) {
 	bare := 0
 	for bare < len(devices) && devices[bare].GetName() == "" {
 		bare++
 	}
-	rdma := devices[bare:]
-	if len(rdma) >= MaxDevices {
-		return rdma[:MaxDevices]
+	number, size := 0, 0
+	within := func(d *discoveryv1.Device) bool {
+		number++
+		size += proto.Size(d)
+		return number <= MaxDevices && size <= MaxBytes
 	}
-	return slices.Concat(devices[:MaxDevices-len(rdma)], rdma)
+	end, bareEnd := bare, 0
+	for end < len(devices) && within(devices[end]) {
+		end++
+	}
+	for bareEnd < bare && within(devices[bareEnd]) {
+		bareEnd++
+	}
+	return slices.Concat(devices[:bareEnd], devices[bare:end]), bareEnd < bare || end < len(devices)
 }
 
 // finish makes the device of the snapshot.

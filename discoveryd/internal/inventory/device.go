@@ -43,8 +43,8 @@ func (v *view) readDevice(l *listing, e entry) *facts {
 	d := f.device
 	a := &attrs{from: dir, broken: &f.broken}
 	a.parsed("node_type", func(text string) (ok bool) { d.NodeType, ok = nodeType(text); return })
-	a.parsed("node_guid", func(text string) (ok bool) { d.NodeGuid, ok = guid(text); return })
-	a.parsed("sys_image_guid", func(text string) (ok bool) { d.SysImageGuid, ok = guid(text); return })
+	d.NodeGuid = strings.ToLower(a.text("node_guid"))
+	d.SysImageGuid = strings.ToLower(a.text("sys_image_guid"))
 	d.FirmwareVersion = a.text("fw_ver")
 
 	e.path = dir.Path()

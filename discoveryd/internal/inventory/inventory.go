@@ -25,7 +25,11 @@ import (
 
 // What a snapshot may hold. What is beyond is left out with REASON_CODE_TOO_MANY.
 const (
-	MaxDevices    = 4096
+	// MaxDevices is how many devices a snapshot holds, and MaxBytes about how big it
+	// is when encoded. A reader that takes MaxBytes and half as much again is safe.
+	MaxDevices = 4096
+	MaxBytes   = 16 << 20
+
 	maxPorts      = 256
 	maxNetDevices = 1024
 	maxUppers     = 256

@@ -64,19 +64,6 @@ func linkLayer(text string) (discoveryv1.LinkLayer, bool) {
 	return discoveryv1.LinkLayer_LINK_LAYER_UNSPECIFIED, false
 }
 
-// guid parses 5054:00ff:fe12:3400 and returns it in lower case.
-func guid(text string) (string, bool) {
-	if len(text) != len("5054:00ff:fe12:3400") {
-		return "", false
-	}
-	for i := range len(text) {
-		if i%5 == 4 && text[i] != ':' || i%5 != 4 && !isHex(text[i]) {
-			return "", false
-		}
-	}
-	return strings.ToLower(text), true
-}
-
 // hexID returns a PCI number such as 0x15b3 as lower-case digits: "15b3".
 func hexID(text string, digits int) (string, bool) {
 	id := strings.ToLower(strings.TrimPrefix(text, "0x"))

@@ -46,9 +46,9 @@ func (n *Notice) Hint() {
 type Source interface {
 	// Name tells people which source it is.
 	Name() string
-	// Run calls event for each event until ctx ends or the source fails. An event
-	// that happens after Run was called is not missed, except after an error.
-	Run(ctx context.Context, event func()) error
+	// Run tells n of each event until ctx ends, and returns nil then, or the source
+	// fails.
+	Run(ctx context.Context, n *Notice) error
 }
 
 // Run runs all sources until ctx ends. One that fails is logged and left out: the
@@ -57,7 +57,7 @@ func (n *Notice) Run(ctx context.Context, log *slog.Logger, sources ...Source) {
 	var wg sync.WaitGroup
 	for _, source := range sources {
 		wg.Go(func() {
-			if err := source.Run(ctx, n.Event); err != nil && ctx.Err() == nil {
+			if err := source.Run(ctx, n); err != nil {
 				log.Warn("event source failed; changes are found by regular scans only", "source", source.Name(), "error", err)
 			}
 		})

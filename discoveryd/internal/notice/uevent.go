@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,7 +34,7 @@ type Uevents struct{}
 func (Uevents) Name() string { return "uevents" }
 
 // Run implements Source.
-func (Uevents) Run(ctx context.Context, event func()) error {
+func (Uevents) Run(ctx context.Context, n *Notice) error {
 	socket, err := openUevents()
 	if err != nil {
 		return err
@@ -44,30 +45,33 @@ func (Uevents) Run(ctx context.Context, event func()) error {
 	if err != nil {
 		return err
 	}
+	var message [ueventSize]byte
 	for {
-		var message [ueventSize]byte
-		var n int
-		var from unix.Sockaddr
-		var readErr error
-		if err := raw.Read(func(fd uintptr) bool {
-			n, from, readErr = unix.Recvfrom(int(fd), message[:], 0)
-			return !errors.Is(readErr, unix.EAGAIN)
-		}); err != nil {
-			return err
-		}
+		size, from, err := receive(raw, message[:])
 		switch {
-		case errors.Is(readErr, unix.EINTR):
-		case errors.Is(readErr, unix.ENOBUFS): // some were lost
-			event()
-		case readErr != nil:
-			return os.NewSyscallError("recvfrom", readErr)
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ENOBUFS): // some were lost
+			n.Event()
+		case err != nil:
+			return fmt.Errorf("read uevent socket: %w", err)
 		default:
 			// Only the kernel has the port 0; other programs can send here too.
-			if sender, ok := from.(*unix.SockaddrNetlink); ok && sender.Pid == 0 && matters(message[:n]) {
-				event()
+			if sender, ok := from.(*unix.SockaddrNetlink); ok && sender.Pid == 0 && matters(message[:size]) {
+				n.Event()
 			}
 		}
 	}
+}
+
+// receive waits for a message without keeping a thread.
+func receive(raw syscall.RawConn, message []byte) (size int, from unix.Sockaddr, err error) {
+	waitErr := raw.Read(func(fd uintptr) bool {
+		size, from, err = unix.Recvfrom(int(fd), message, 0)
+		return !errors.Is(err, unix.EAGAIN)
+	})
+	return size, from, errors.Join(waitErr, err)
 }
 
 func openUevents() (*os.File, error) {

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// pollInterval is how often ports, or a recorded tree, are looked at.
+	// pollInterval is how often the ports of a live host are looked at, and how soon
+	// a scan that failed is tried again.
 	pollInterval = time.Second
 	// minPause and maxPause bound the time between two scans: a storm of events
 	// makes one scan after another, but leaves half the time to others.
@@ -47,7 +48,7 @@ func (d *Daemon) scan(ctx context.Context) {
 			case <-resync.C:
 				due = true
 			case <-poll.C:
-				due = err != nil || !d.live || d.scanner.Poll()
+				due = err != nil || d.live && d.scanner.Poll()
 			}
 		}
 	}

@@ -136,7 +136,7 @@ func (d *Daemon) sources() []notice.Source {
 	if d.live {
 		return []notice.Source{notice.Uevents{}}
 	}
-	return nil
+	return []notice.Source{&notice.Tree{Root: d.opts.HostRoot, Dirs: []string{"sys", "dev/infiniband"}, Log: d.log}}
 }
 
 // stop ends the streams and closes the socket; Serve returns then.

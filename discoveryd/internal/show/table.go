@@ -6,12 +6,11 @@
 package show
 
 import (
-	"fmt"
 	"io"
 	"path"
 	"strconv"
 	"strings"
-	"text/tabwriter"
+	"unicode/utf8"
 
 	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
 )
@@ -21,35 +20,54 @@ func printTable(w io.Writer, s *discoveryv1.Snapshot) error { return table(w, s,
 func printWide(w io.Writer, s *discoveryv1.Snapshot) error { return table(w, s, true) }
 
 func table(out io.Writer, s *discoveryv1.Snapshot, wide bool) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	var without []*discoveryv1.Device
-	header := false
+	devices := grid{columns(wide)}
+	without := grid{}
 	for _, d := range s.GetDevices() {
-		if d.GetName() == "" {
-			without = append(without, d)
+		if d.GetName() != "" {
+			devices.addDevice(d, wide)
 			continue
 		}
-		if !header {
-			row(w, columns(wide)...)
-			header = true
-		}
-		deviceRows(w, d, wide)
-	}
-	if !header {
-		row(w, "No RDMA devices.")
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if err := printReasons(w, s); err != nil || len(without) == 0 {
-		return err
-	}
-	row(w, "\nNetwork functions without an RDMA device:")
-	for _, d := range without {
 		p := d.GetParent()
-		row(w, "  "+p.GetPciAddress(), p.GetVendorId()+":"+p.GetDeviceId(), or(p.GetDriver(), "no driver"), netNames(d.GetOtherNetDevices()))
+		without = append(without, []string{"  " + p.GetPciAddress(), p.GetVendorId() + ":" + p.GetDeviceId(),
+			or(p.GetDriver(), "(no driver)"), netNames(d.GetOtherNetDevices())})
 	}
-	return w.Flush()
+	if len(devices) == 1 {
+		devices = grid{{"No RDMA devices."}}
+	}
+	text := devices.String()
+	if limits := limits(s); len(limits) > 0 {
+		text += "\nLimits:\n" + limits.String()
+	}
+	if len(without) > 0 {
+		text += "\nNetwork functions without an RDMA device:\n" + without.String()
+	}
+	_, err := io.WriteString(out, text)
+	return err
+}
+
+// grid is rows of cells, aligned when printed.
+type grid [][]string
+
+// String pads all cells of a column to the same width.
+func (g grid) String() string {
+	var widths []int
+	for _, row := range g {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range g {
+		line := ""
+		for i, cell := range row {
+			line += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
 }
 
 func columns(wide bool) []string {
@@ -60,37 +78,45 @@ func columns(wide bool) []string {
 	return names
 }
 
-// deviceRows prints the device with its first port, and a line for each further
-// port.
-func deviceRows(w io.Writer, d *discoveryv1.Device, wide bool) {
+// addDevice adds a row for each port; the first has the device's own facts.
+func (g *grid) addDevice(d *discoveryv1.Device, wide bool) {
+	ports := d.GetPorts()
+	if len(ports) == 0 {
+		ports = []*discoveryv1.Port{nil}
+	}
+	for i, port := range ports {
+		row := append(deviceCells(d, i == 0), portCells(port)...)
+		row = append(row, firstOnly(i == 0, fileNames(d.GetCharDevices())))
+		if wide {
+			row = append(row, wideCells(d, port, i == 0)...)
+		}
+		*g = append(*g, row)
+	}
+}
+
+func deviceCells(d *discoveryv1.Device, first bool) []string {
+	if !first {
+		return []string{"", "", "", "", ""}
+	}
 	p := d.GetParent()
 	numa := "-"
 	if p.NumaNode != nil {
 		numa = strconv.Itoa(int(p.GetNumaNode()))
 	}
-	front := []string{d.GetName(), or(p.GetPciAddress(), "-"), word(p.GetFunction().String(), "FUNCTION_KIND_"), or(p.GetDriver(), "-"), numa}
-	files := fileNames(d.GetCharDevices())
-	for i, port := range d.GetPorts() {
-		if i > 0 {
-			front, files = []string{"", "", "", "", ""}, ""
-		}
-		cells := append(front, portCells(port)...)
-		cells = append(cells, files)
-		if wide {
-			cells = append(cells, wideCells(d, port, i == 0)...)
-		}
-		row(w, cells...)
+	return []string{d.GetName(), or(p.GetPciAddress(), "-"), word(p.GetFunction().String(), "FUNCTION_KIND_"), or(p.GetDriver(), "-"), numa}
+}
+
+func firstOnly(first bool, cell string) string {
+	if first {
+		return cell
 	}
-	if len(d.GetPorts()) == 0 {
-		cells := append(front, "-", "-", "-", "-", "-", files)
-		if wide {
-			cells = append(cells, wideCells(d, nil, true)...)
-		}
-		row(w, cells...)
-	}
+	return ""
 }
 
 func portCells(port *discoveryv1.Port) []string {
+	if port == nil {
+		return []string{"-", "-", "-", "-", "-"}
+	}
 	return []string{
 		strconv.Itoa(int(port.GetNumber())), word(port.GetLinkLayer().String(), "LINK_LAYER_"),
 		word(port.GetState().String(), "PORT_STATE_"), or(port.GetRate(), "-"), netNames(port.GetNetDevices()),
@@ -114,30 +140,20 @@ func wideCells(d *discoveryv1.Device, port *discoveryv1.Port, first bool) []stri
 	return []string{id, or(d.GetNodeGuid(), "-"), or(d.GetFirmwareVersion(), "-"), physical, pf, netNames(d.GetOtherNetDevices())}
 }
 
-// printReasons says what is wrong with the node and with RDMA devices.
-func printReasons(w *tabwriter.Writer, s *discoveryv1.Snapshot) error {
-	header := false
-	say := func(what string, reasons []*discoveryv1.Reason) {
+// limits are what is wrong with the node and with RDMA devices.
+func limits(s *discoveryv1.Snapshot) (g grid) {
+	add := func(what string, reasons []*discoveryv1.Reason) {
 		for _, r := range reasons {
-			if !header {
-				row(w, "\nLimits:")
-				header = true
-			}
-			row(w, "  "+what, strings.TrimPrefix(r.GetCode().String(), "REASON_CODE_"), r.GetMessage())
+			g = append(g, []string{"  " + what, strings.TrimPrefix(r.GetCode().String(), "REASON_CODE_"), r.GetMessage()})
 		}
 	}
-	say("(node)", s.GetNode().GetReasons())
+	add("(node)", s.GetNode().GetReasons())
 	for _, d := range s.GetDevices() {
 		if d.GetName() != "" {
-			say(d.GetName(), d.GetReasons())
+			add(d.GetName(), d.GetReasons())
 		}
 	}
-	return w.Flush()
-}
-
-// row prints one line; an error comes back from Flush.
-func row(w io.Writer, cells ...string) {
-	_, _ = fmt.Fprintln(w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+	return g
 }
 
 // word makes a word for people of an enum value's name.
