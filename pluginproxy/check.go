@@ -81,8 +81,7 @@ func firstSnapshot(ctx context.Context, socket string, timeout time.Duration) (*
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer cancel()
-	ended := make(chan error, 1)
-	following.Go(func() { ended <- client.Run(ctx) })
+	following.Go(func() { client.Run(ctx) })
 	for {
 		state, changed := client.Get()
 		if state.Snapshot != nil {
@@ -90,10 +89,6 @@ func firstSnapshot(ctx context.Context, socket string, timeout time.Duration) (*
 		}
 		select {
 		case <-changed:
-		case err := <-ended:
-			if err != nil {
-				return nil, err
-			}
 		case <-ctx.Done():
 			return nil, fmt.Errorf("no snapshot from discoveryd: %s", state.Problem)
 		}

@@ -126,7 +126,7 @@ func serve(ctx context.Context, f serveFlags, log *slog.Logger) error {
 	run(cfg.Run)
 	run(dir.Run)
 	run(middle.Run)
-	group.Go(func() error { return discovery.Run(ctx) })
+	run(discovery.Run)
 	if f.metricsAddress != "" {
 		run(func(ctx context.Context) {
 			status.Serve(ctx, f.metricsAddress, status.Handler(middle, metrics, log), log)

@@ -15,7 +15,7 @@ import (
 const (
 	maxDevices = 8192
 	maxNodes   = 4096 // character devices, ports or net devices of one device
-	maxText    = 4096 // bytes of one text
+	maxText    = 4096 // bytes of a name
 )
 
 // Check reports how a snapshot breaks the contract of discovery.proto: whatever
@@ -31,18 +31,15 @@ func Check(s *discoveryv1.Snapshot) error {
 	seen := make(map[string]bool, len(s.GetDevices()))
 	for i, d := range s.GetDevices() {
 		if d.GetParent() == nil {
-			return fmt.Errorf("device %d (%q) has no parent", i, d.GetName())
+			return fmt.Errorf("device %d (%q) has no parent", i, clip(d.GetName()))
 		}
-		key := d.GetName()
-		if key == "" {
-			key = "function " + d.GetParent().GetPciAddress()
+		// A function without an RDMA device has no name and serves nothing.
+		if seen[d.GetName()] {
+			return fmt.Errorf("device %q stands twice in it", clip(d.GetName()))
 		}
-		if seen[key] {
-			return fmt.Errorf("device %q stands twice in it", key)
-		}
-		seen[key] = true
+		seen[d.GetName()] = d.GetName() != ""
 		if err := checkDevice(d); err != nil {
-			return fmt.Errorf("device %q: %w", key, err)
+			return fmt.Errorf("device %d (%q): %w", i, clip(d.GetName()), err)
 		}
 	}
 	return nil
@@ -68,7 +65,16 @@ func checkDevice(d *discoveryv1.Device) error {
 func checkPath(path string) error {
 	name, ok := strings.CutPrefix(path, "/dev/infiniband/")
 	if !ok || name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") || len(name) > 255 {
-		return fmt.Errorf("%q is no file below /dev/infiniband", path)
+		return fmt.Errorf("%q is no file below /dev/infiniband", clip(path))
 	}
 	return nil
+}
+
+// clip shortens a text for a message.
+func clip(text string) string {
+	const longest = 100
+	if len(text) <= longest {
+		return text
+	}
+	return text[:longest] + "…"
 }
