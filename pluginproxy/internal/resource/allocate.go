@@ -88,8 +88,12 @@ func (r *Resource) split(id string) (base string, slot int) {
 		}
 		base, number = id[:i], id[i+1:]
 	}
+	// "007" and "+7" are no IDs of ours.
+	if number != "0" && (number == "" || number[0] < '1' || number[0] > '9') {
+		return "", -1
+	}
 	slot, err := strconv.Atoi(number)
-	if err != nil || strconv.Itoa(slot) != number { // "007" and "+7" are no IDs of ours
+	if err != nil {
 		return "", -1
 	}
 	return base, slot

@@ -92,82 +92,103 @@ func Build(cfg *config.Config, snap *discoveryv1.Snapshot, opts Options) []*Reso
 			previous[r.Name] = r
 		}
 	}
-	b := &builder{snap: snap, all: all, opts: opts, owners: make(map[*facts]*owners, len(all)), lists: map[listKey][]*pluginapi.Device{}}
+	b := &builder{snap: snap, all: all, opts: opts, lists: map[listKey][]*pluginapi.Device{}}
 	rules := tests()
 	resources := make([]*Resource, len(cfg.Resources))
 	for i := range cfg.Resources {
 		r := &cfg.Resources[i]
-		resources[i] = b.resource(newMatcher(r, rules), previous[r.Name()])
+		resources[i] = b.resource(i, newMatcher(r, rules), previous[r.Name()])
 	}
-	for _, r := range resources {
-		b.hints(r, b.shared(r), rules)
+	for i, r := range resources {
+		b.hints(r, b.shared(i, resources), rules)
 	}
 	return resources
 }
 
 // builder is the work of one Build.
 type builder struct {
-	snap   *discoveryv1.Snapshot
-	all    []*facts
-	opts   Options
-	owners map[*facts]*owners
-	free   owners // of a device that no resource has yet
-	lists  map[listKey][]*pluginapi.Device
-	seen   *seen // made when a hint first needs it
+	snap  *discoveryv1.Snapshot
+	all   []*facts
+	opts  Options
+	free  owners // of a device that no resource has yet
+	lists map[listKey][]*pluginapi.Device
+	seen  *seen // made when a hint first needs it
+
+	// Room for what the next resource gathers.
+	taken []*facts
+	left  []LeftOut
+	both  []Shared
 }
 
 // owners are the resources that have a device. Devices with the same owners share
 // one, whatever the number of devices and resources.
 type owners struct {
 	names     []string
+	indexes   []int // in the configuration
 	exclusive bool
-	next      map[string]*owners // with one more resource
+	next      map[int]*owners // with one more resource
 }
 
 // with gives the owners after one more.
-func (o *owners) with(name string, exclusive bool) *owners {
+func (o *owners) with(index int, name string, exclusive bool) *owners {
 	if o.next == nil {
-		o.next = map[string]*owners{}
+		o.next = map[int]*owners{}
 	}
-	if o.next[name] == nil {
-		o.next[name] = &owners{names: append(o.names[:len(o.names):len(o.names)], name), exclusive: exclusive}
+	if o.next[index] == nil {
+		o.next[index] = &owners{
+			names:     append(o.names[:len(o.names):len(o.names)], name),
+			indexes:   append(o.indexes[:len(o.indexes):len(o.indexes)], index),
+			exclusive: exclusive,
+		}
 	}
-	return o.next[name]
+	return o.next[index]
 }
 
 // resource computes one resource but for what depends on the others.
-func (b *builder) resource(m *matcher, previous *Resource) *Resource {
+func (b *builder) resource(index int, m *matcher, previous *Resource) *Resource {
 	cfg := m.cfg
-	r := &Resource{Name: cfg.Name(), cfg: cfg, byID: map[string]int{}, PreferenceAvailable: cfg.Sharing != config.SharingPool}
-	leave := func(f *facts, rule string) { r.LeftOut = append(r.LeftOut, LeftOut{f.label, rule}) }
+	r := &Resource{Name: cfg.Name(), cfg: cfg, PreferenceAvailable: cfg.Sharing != config.SharingPool}
+	b.taken, b.left = b.taken[:0], b.left[:0]
 	size := int64(0)
 	for _, f := range b.all {
-		if rule := m.refuses(f); rule != "" {
-			leave(f, rule)
-			continue
+		rule := m.refuses(f)
+		if rule == "" {
+			// A device that can't be used is claimed too: else one that comes back would
+			// be taken away from the resource that has it meanwhile.
+			rule = b.claim(f, index, r)
 		}
-		// A device that can't be used is claimed too: else one that comes back would
-		// be taken away from the resource that has it meanwhile.
-		if rule := b.claim(f, r); rule != "" {
-			leave(f, rule)
-			continue
-		}
-		if reason := f.unfit(cfg); reason != "" {
-			leave(f, unusablePrefix+reason)
-			continue
-		}
-		if cfg.Sharing != config.SharingPool {
-			if size += groupBytes(cfg, f); size > config.MaxListBytes {
-				leave(f, "the list would be bigger than kubelet reads")
-				continue
+		if rule == "" {
+			if reason := f.unfit(cfg); reason != "" {
+				rule = unusablePrefix + reason
 			}
 		}
-		r.byID[f.id] = len(r.hcas)
-		r.hcas = append(r.hcas, f)
+		if rule == "" && cfg.Sharing != config.SharingPool {
+			if size += groupBytes(cfg, f); size > config.MaxListBytes {
+				rule = "the list would be bigger than kubelet reads"
+			}
+		}
+		if rule == "" {
+			b.taken = append(b.taken, f)
+		} else {
+			b.left = append(b.left, LeftOut{f.label, rule})
+		}
 	}
+	r.hcas, r.LeftOut = slices.Clone(b.taken), slices.Clone(b.left)
+	r.index()
 	b.judge(r, previous)
 	b.list(r, previous)
 	return r
+}
+
+// index makes the devices be found by their IDs.
+func (r *Resource) index() {
+	if r.cfg.Sharing == config.SharingPool {
+		return
+	}
+	r.byID = make(map[string]int, len(r.hcas))
+	for i, f := range r.hcas {
+		r.byID[f.id] = i
+	}
 }
 
 const unusablePrefix = "unusable: "
@@ -175,39 +196,44 @@ const unusablePrefix = "unusable: "
 // claim gives the device to the resource, or says why it may not have it. The
 // order of the configuration decides: where one of two resources is exclusive, the
 // first that selects a device has it for itself.
-func (b *builder) claim(f *facts, r *Resource) (refusal string) {
-	o := b.owners[f]
-	if o == nil {
-		o = &b.free
+func (b *builder) claim(f *facts, index int, r *Resource) (refusal string) {
+	if f.owners == nil {
+		f.owners = &b.free
 	}
 	exclusive := r.cfg.Sharing == config.SharingExclusive
 	switch {
-	case o.exclusive:
-		return "sharing: " + o.names[0] + " has it exclusively"
-	case exclusive && len(o.names) > 0:
-		return "sharing: " + o.names[0] + " has it already, so it can't be exclusive"
+	case f.owners.exclusive:
+		return "sharing: " + f.owners.names[0] + " has it exclusively"
+	case exclusive && len(f.owners.names) > 0:
+		return "sharing: " + f.owners.names[0] + " has it already, so it can't be exclusive"
 	}
-	b.owners[f] = o.with(r.Name, exclusive)
+	f.owners = f.owners.with(index, r.Name, exclusive)
 	return ""
 }
 
-// shared notes which devices other resources have too, and which those are (R47).
-func (b *builder) shared(r *Resource) (others []string) {
+// shared notes which devices other resources have too, and gives the names of
+// those (R47).
+func (b *builder) shared(index int, resources []*Resource) (others []string) {
+	r := resources[index]
 	met := map[*owners]bool{}
+	shares := make([]bool, len(resources))
+	b.both = b.both[:0]
 	for _, f := range r.hcas {
-		o := b.owners[f]
-		if len(o.names) == 1 {
+		if len(f.owners.names) == 1 {
 			continue
 		}
-		r.Shared = append(r.Shared, Shared{f.label, o.names})
-		if met[o] {
-			continue
-		}
-		met[o] = true
-		for _, name := range o.names {
-			if name != r.Name && !slices.Contains(others, name) {
-				others = append(others, name)
+		b.both = append(b.both, Shared{f.label, f.owners.names})
+		if !met[f.owners] {
+			met[f.owners] = true
+			for _, i := range f.owners.indexes {
+				shares[i] = i != index
 			}
+		}
+	}
+	r.Shared = slices.Clone(b.both)
+	for i, other := range resources {
+		if shares[i] {
+			others = append(others, other.Name)
 		}
 	}
 	return others

@@ -52,6 +52,8 @@ type facts struct {
 	note     string // what limits it though it is usable
 	active   bool   // a port is ACTIVE
 	portText string
+
+	owners *owners // while Build works: the resources that have it so far
 }
 
 // file is one below /dev/infiniband.

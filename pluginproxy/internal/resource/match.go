@@ -178,8 +178,11 @@ func (m *matcher) refuses(f *facts) string {
 // some shows the beginning of a list.
 func some(words []string) string {
 	const most = 8
-	if len(words) == 0 {
+	switch len(words) {
+	case 0:
 		return "nothing"
+	case 1:
+		return clip(words[0])
 	}
 	var b strings.Builder
 	for i, w := range words {

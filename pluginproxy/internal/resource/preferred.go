@@ -35,7 +35,7 @@ func (r *Resource) Preferred(available, mustInclude []string, size int) []string
 	if size <= 0 {
 		return nil
 	}
-	p := &picker{r: r, size: size, seen: make(map[string]bool, len(available)), devices: map[string]*candidate{}}
+	p := &picker{r: r, size: size, must: make(map[string]bool, len(mustInclude)), devices: map[string]*candidate{}}
 	for _, id := range mustInclude {
 		p.take(id)
 	}
@@ -50,7 +50,7 @@ func (r *Resource) Preferred(available, mustInclude []string, size int) []string
 type picker struct {
 	r       *Resource
 	size    int
-	seen    map[string]bool
+	must    map[string]bool
 	devices map[string]*candidate // by device ID; a pool has one, ""
 	unknown []string
 	picked  []string
@@ -70,10 +70,10 @@ func (p *picker) device(base string) *candidate {
 
 // take gives the container a slot that it must have.
 func (p *picker) take(id string) {
-	if p.seen[id] || len(p.picked) == p.size {
+	if p.must[id] || len(p.picked) == p.size {
 		return
 	}
-	p.seen[id] = true
+	p.must[id] = true
 	p.picked = append(p.picked, id)
 	if base, number := p.r.split(id); number >= 0 {
 		p.device(base).taken++
@@ -82,10 +82,9 @@ func (p *picker) take(id string) {
 
 // offer notes a slot that the container can have.
 func (p *picker) offer(id string) {
-	if p.seen[id] {
+	if p.must[id] {
 		return
 	}
-	p.seen[id] = true
 	base, number := p.r.split(id)
 	if _, there := p.r.byID[base]; number < 0 || !there && p.r.cfg.Sharing != config.SharingPool {
 		p.unknown = append(p.unknown, id)
@@ -101,6 +100,7 @@ func (p *picker) fill() {
 	for _, c := range p.devices {
 		if len(c.free) > 0 {
 			slices.SortFunc(c.free, func(a, b slot) int { return cmp.Compare(a.number, b.number) })
+			c.free = slices.Compact(c.free) // an ID may have been offered twice
 			candidates = append(candidates, c)
 		}
 	}
@@ -120,7 +120,7 @@ func (p *picker) fill() {
 		p.pickSpread(candidates)
 	}
 	slices.Sort(p.unknown)
-	for _, id := range p.unknown {
+	for _, id := range slices.Compact(p.unknown) {
 		p.pick(id)
 	}
 }
