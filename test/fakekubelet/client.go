@@ -44,7 +44,11 @@ func (p *process) connect(ctx context.Context, resource, path string) error {
 // dialBack makes the connection and the endpoint. When it fails after the dial the connection stays open until the process ends, as
 // kubelet's does.
 func (c *client) dialBack(ctx context.Context) (*link, error) {
-	l, err := c.p.dial(ctx, c.path)
+	dial := c.p.dial
+	if c.p.k.takeDialFailure() {
+		dial = c.p.dialNobody
+	}
+	l, err := dial(ctx, c.path)
 	if err != nil {
 		return nil, status.Errorf(codes.Unknown, "failed to dial device plugin: %v", err)
 	}
@@ -60,9 +64,15 @@ func (c *client) dialBack(ctx context.Context) (*link, error) {
 	return l, err
 }
 
-// run keeps one stream until it ends and then reaps the client, unless another stream of it is being read (see SecondSession).
+// run keeps one stream until it ends and then reaps the client.
 func (c *client) run(s *session) {
 	s.pump()
+	c.after(s)
+	c.p.k.update(func() { s.rec.Reaped = time.Now() })
+}
+
+// after does what follows the end of a stream: nothing while another stream of the client is being read (see SecondSession).
+func (c *client) after(s *session) {
 	p, k := c.p, c.p.k
 	if k.linger(p.ctx, beforeLookup) != nil {
 		return

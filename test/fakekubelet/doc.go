@@ -14,6 +14,9 @@
 //   - ByPath refuses a second Register on a path that it holds, and every later one; ByName stops whatever endpoint is current when it
 //     reaps an old one.
 //
+// With Options.PluginsRegistry it also plays kubelet's plugin manager: it dials each socket that appears there, asks GetInfo, registers it and
+// tells it the outcome; it never comes back to one whose session is lost before the socket has been removed and made anew.
+//
 // A Kubelet is the whole node: it outlives the kubelet processes that Start makes and Stop or Kill ends, and so do the recorded
 // sessions, lists and registrations, the pods and the checkpoint file. State is a snapshot of it all; Wait blocks until a condition on
 // that snapshot holds. All methods may be called from any goroutine.

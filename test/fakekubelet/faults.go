@@ -15,7 +15,9 @@ type faults struct {
 	refuse     int // Register calls still to refuse; negative: for ever
 	refuseWith error
 	dialFails  int // dial-backs still to fail; negative: for ever
-	delays     [numStages]delay
+
+	dialTimeout time.Duration
+	delays      [numStages]delay
 }
 
 // stage is a place where kubelet may be slow.
@@ -45,10 +47,18 @@ func (k *Kubelet) RefuseNext(n int, err error) {
 	k.update(func() { k.faults.refuse, k.faults.refuseWith = n, err })
 }
 
-// DialBackFails makes the next n dial-backs find nobody, which kubelet notices after DialTimeout; a negative n means all from now
+// DialBackFails makes the next n dial-backs find nobody, which kubelet notices after the dial timeout; a negative n means all from now
 // on, 0 none.
 func (k *Kubelet) DialBackFails(n int) {
 	k.update(func() { k.faults.dialFails = n })
+}
+
+// SetDialTimeout replaces Options.DialTimeout for the dials that begin from now on; 0 means DefaultDialTimeout.
+func (k *Kubelet) SetDialTimeout(d time.Duration) {
+	if d <= 0 {
+		d = DefaultDialTimeout
+	}
+	k.update(func() { k.faults.dialTimeout = d })
 }
 
 // SlowRegister makes kubelet wait for d at the start of each Register call, before it looks at the request. Setting another time, 0 for
@@ -118,6 +128,12 @@ func (k *Kubelet) takeDialFailure() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return take(&k.faults.dialFails)
+}
+
+func (k *Kubelet) dialTimeout() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.faults.dialTimeout
 }
 
 func take(n *int) bool {

@@ -35,6 +35,8 @@ const (
 	DefaultDialTimeout = 10 * time.Second
 	// DefaultStopGrace is how long a resource without a plugin keeps its capacity (devicemanager/types.go, endpointStopGracePeriod).
 	DefaultStopGrace = 5 * time.Minute
+	// DefaultReconcilePeriod is the loop of the plugin manager (pluginmanager/plugin_manager.go, loopSleepDuration).
+	DefaultReconcilePeriod = time.Second
 
 	socketName = "kubelet.sock"
 )
@@ -52,10 +54,17 @@ var ErrRunning = errors.New("fake kubelet is running")
 type Options struct {
 	// Bookkeeping is the kubelet version to follow; the zero value is ByPath.
 	Bookkeeping Bookkeeping
-	// DialTimeout bounds the dial-back inside Register; 0 means DefaultDialTimeout.
+	// DialTimeout bounds the dial-back inside Register; 0 means DefaultDialTimeout. A test that wants one dial-back to fail soon is
+	// steadier with SetDialTimeout before that one.
 	DialTimeout time.Duration
 	// StopGrace is the time from the loss of a plugin to capacity 0; 0 means DefaultStopGrace.
 	StopGrace time.Duration
+	// PluginsRegistry is the directory of the watcher route; empty means that kubelet watches none. Start makes it (mode 0755) and wipes
+	// nothing in it.
+	PluginsRegistry string
+	// ReconcilePeriod is how often the watcher route compares sockets and registrations; 0 means DefaultReconcilePeriod. The rest after a failed
+	// registration shrinks with it.
+	ReconcilePeriod time.Duration
 	// Logger hears of each registration, session and list at level Debug; nil means silence.
 	Logger *slog.Logger
 }
@@ -93,11 +102,14 @@ type Kubelet struct {
 // New returns a node over dir whose kubelet has not started yet. It touches no file; Start makes the directory. The path of
 // dir/kubelet.sock must fit in 107 bytes. The caller ends it with Close.
 func New(dir string, opts Options) *Kubelet {
-	if opts.DialTimeout == 0 {
+	if opts.DialTimeout <= 0 {
 		opts.DialTimeout = DefaultDialTimeout
 	}
 	if opts.StopGrace == 0 {
 		opts.StopGrace = DefaultStopGrace
+	}
+	if opts.ReconcilePeriod == 0 {
+		opts.ReconcilePeriod = DefaultReconcilePeriod
 	}
 	log := opts.Logger
 	if log == nil {
@@ -111,6 +123,7 @@ func New(dir string, opts Options) *Kubelet {
 		lastList:   map[string][]Device{},
 		nodeStatus: map[string]struct{}{},
 		pods:       podDevices{},
+		faults:     faults{dialTimeout: opts.DialTimeout},
 		reserved:   map[string]map[string]struct{}{},
 	}
 }

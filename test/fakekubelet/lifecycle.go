@@ -87,6 +87,9 @@ func (k *Kubelet) Replace() (endOld func(), err error) {
 		k.current = nil
 		k.superseded = append(k.superseded, old)
 	})
+	if old.unwatch != nil {
+		old.unwatch()
+	}
 	endOld = func() {
 		old.kill()
 		k.update(func() {
@@ -149,6 +152,13 @@ func (k *Kubelet) start() error {
 		return err
 	}
 	p.spawn(p.sweep)
+	if k.opts.PluginsRegistry == "" {
+		return nil
+	}
+	if err := startWatcher(p, k.opts.PluginsRegistry); err != nil {
+		p.kill()
+		return err
+	}
 	return nil
 }
 

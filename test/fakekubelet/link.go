@@ -31,15 +31,11 @@ type link struct {
 	wires  map[net.Conn]struct{}
 }
 
-// dial connects to a plugin and waits until the connection is ready, trying again as gRPC does, until DialTimeout.
+// dial connects to a plugin and waits until the connection is ready, trying again as gRPC does, until the dial timeout.
 func (p *process) dial(ctx context.Context, path string) (*link, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.k.opts.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.k.dialTimeout())
 	defer cancel()
 	defer context.AfterFunc(p.ctx, cancel)()
-	if p.k.takeDialFailure() {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
 	l := &link{p: p, gone: make(chan struct{}), wires: map[net.Conn]struct{}{}}
 	conn, err := grpc.NewClient("passthrough:///"+path,
 		grpc.WithAuthority("localhost"),
@@ -75,6 +71,15 @@ func (p *process) dial(ctx context.Context, path string) (*link, error) {
 		return nil, errors.New("kubelet is gone")
 	}
 	return l, nil
+}
+
+// dialNobody is dial when nobody listens.
+func (p *process) dialNobody(ctx context.Context, _ string) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.k.dialTimeout())
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
+	<-ctx.Done()
+	return nil, ctx.Err()
 }
 
 // close ends the connection as grpc.ClientConn.Close does.

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/stats"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/rdma-relay/rdma-relay/test/fakekubelet"
 )
@@ -34,6 +35,8 @@ type plugin struct {
 	srv  *grpc.Server
 	wg   sync.WaitGroup
 	opts *pluginapi.DevicePluginOptions
+
+	registration registerapi.RegistrationServer // nil: the plugin does not know the watcher route
 
 	mu        sync.Mutex
 	devices   []*pluginapi.Device
@@ -61,18 +64,23 @@ func (p *plugin) HandleConn(_ context.Context, s stats.ConnStats) {
 // serve starts a plugin with n healthy devices called <id>0... on dir/name.
 func serve(t *testing.T, dir, name, id string, n int) *plugin {
 	t.Helper()
-	p := &plugin{
+	p := newPlugin(dir, name, id, n)
+	p.listen(t)
+	t.Cleanup(p.stop)
+	return p
+}
+
+func newPlugin(dir, name, id string, n int) *plugin {
+	return &plugin{
 		path:    filepath.Join(dir, name),
 		opts:    &pluginapi.DevicePluginOptions{},
 		changed: make(chan struct{}),
 		endAll:  make(chan struct{}),
 
+		devices: devices(id, n),
+
 		connClosed: make(chan struct{}, 100),
 	}
-	p.devices = devices(id, n)
-	p.listen(t)
-	t.Cleanup(p.stop)
-	return p
 }
 
 func (p *plugin) listen(t *testing.T) {
@@ -83,6 +91,9 @@ func (p *plugin) listen(t *testing.T) {
 	}
 	p.srv = grpc.NewServer(grpc.WaitForHandlers(true), grpc.StatsHandler(p))
 	pluginapi.RegisterDevicePluginServer(p.srv, p)
+	if p.registration != nil {
+		registerapi.RegisterRegistrationServer(p.srv, p.registration)
+	}
 	srv := p.srv
 	p.wg.Go(func() { _ = srv.Serve(l) })
 }
@@ -228,7 +239,7 @@ func call(ctx context.Context, k *fakekubelet.Kubelet, req *pluginapi.RegisterRe
 // deadline bounds a wait generously: it is reached only when something is broken.
 func deadline(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -247,13 +258,22 @@ func check(t *testing.T, err error) {
 
 // ended is a condition: kubelet has seen n sessions of the resource ending.
 func ended(n int) func(fakekubelet.State) bool {
+	return having(n, func(x fakekubelet.Session) bool { return !x.Ended.IsZero() })
+}
+
+// reaped is a condition: kubelet is done with n sessions of the resource.
+func reaped(n int) func(fakekubelet.State) bool {
+	return having(n, func(x fakekubelet.Session) bool { return !x.Reaped.IsZero() })
+}
+
+func having(n int, what func(fakekubelet.Session) bool) func(fakekubelet.State) bool {
 	return func(s fakekubelet.State) bool {
-		done := 0
+		got := 0
 		for _, x := range s.SessionsOf(widget) {
-			if !x.Ended.IsZero() {
-				done++
+			if what(x) {
+				got++
 			}
 		}
-		return done == n
+		return got == n
 	}
 }

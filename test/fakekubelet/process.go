@@ -27,10 +27,11 @@ type process struct {
 	boot  int
 	books *books
 
-	ctx    context.Context // ends when the process does
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	expiry chan struct{} // a kick for sweep: an endpoint has stopped
+	ctx     context.Context // ends when the process does
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	unwatch func()        // ends the watcher route; nil without one, guarded by k.verbs
+	expiry  chan struct{} // a kick for sweep: an endpoint has stopped
 
 	// Guarded by k.mu.
 	dead     bool

@@ -82,6 +82,8 @@ type Session struct {
 	// Ended is when kubelet noticed the end, and Err is why.
 	Ended time.Time
 	Err   error
+	// Reaped is when kubelet had done all that it does about the end; a Register before that may meet the races of its book-keeping.
+	Reaped time.Time
 	// Responses counts the messages.
 	Responses int
 	// Blackholed tells that the stream is not read at the moment.
@@ -91,8 +93,11 @@ type Session struct {
 // Live tells that neither side has ended the call.
 func (s Session) Live() bool { return s.Ended.IsZero() && s.PluginEnded.IsZero() }
 
-// Registration is one Register call.
+// Registration is one Register call, or one try of the watcher route to register a socket.
 type Registration struct {
+	// Watcher tells that kubelet came by the watcher route. Then Endpoint is the socket's path, Resource is empty until GetInfo is answered, and
+	// Bind says only when it was.
+	Watcher                     bool
 	Resource, Endpoint, Version string
 	Boot, Bind                  int // the kubelet process and the kubelet.sock that it came through
 	At                          time.Time

@@ -103,7 +103,7 @@ func TestBlackholeFillsTheWindowAndResumeEmptiesIt(t *testing.T) {
 	k := start(t, fakekubelet.Options{})
 	p := registered(t, k, 1)
 	check(t, k.BlackholeSession(1))
-	const flood = 300
+	const flood = 100
 	p.flood(flood, devices(strings.Repeat("x", 1000), 100))
 
 	// Each Allocate goes over the same connection, so a sender that is not stuck gets on in the meantime.
