@@ -81,6 +81,7 @@ func TestPreferredAllocation(t *testing.T) {
 		"pack: one":                              {"pack", "perDevice", allSlots, "", 1, "a0"},
 		"pack: one device":                       {"pack", "perDevice", allSlots, "", 3, "a0 a1 a2"},
 		"pack: the fullest device":               {"pack", "perDevice", "a0 a1 a2 b1 c0 c1", "", 1, "c0"},
+		"pack: the fullest of one node":          {"pack", "perDevice", "a0 a1 b1", "", 1, "b1"},
 		"pack: the device it has":                {"pack", "perDevice", allSlots, "c1", 3, "c1 c0 c2"},
 		"pack: then the same node":               {"pack", "perDevice", allSlots, "c1", 5, "c1 c0 c2 d0 d1"},
 		"pack: a node that is enough":            {"pack", "perDevice", "a0 c0 c1 d0 d1", "", 4, "c0 c1 d0 d1"},
