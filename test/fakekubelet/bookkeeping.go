@@ -32,9 +32,9 @@ type books struct {
 	store map[string]map[string]*endpoint
 
 	// lists has what was listed last, whatever became of the plugin.
-	lists     map[string][]Device
-	healthy   map[string]map[string]struct{}
-	unhealthy map[string]map[string]struct{}
+	lists map[string][]Device
+	// healthy and unhealthy have sets of IDs as sorted slices, which States share: they are replaced, never changed.
+	healthy, unhealthy map[string][]string
 }
 
 // newBooks starts with the resources that the checkpoint names: stopped endpoints, no devices.
@@ -45,12 +45,11 @@ func newBooks(mode Bookkeeping, registered []string, now time.Time) *books {
 		endpoints: map[string]*endpoint{},
 		store:     map[string]map[string]*endpoint{},
 		lists:     map[string][]Device{},
-		healthy:   map[string]map[string]struct{}{},
-		unhealthy: map[string]map[string]struct{}{},
+		healthy:   map[string][]string{},
+		unhealthy: map[string][]string{},
 	}
 	for _, name := range registered {
-		b.healthy[name] = map[string]struct{}{}
-		b.unhealthy[name] = map[string]struct{}{}
+		b.healthy[name], b.unhealthy[name] = nil, nil
 		b.endpoints[name] = &endpoint{stopped: now}
 	}
 	return b
@@ -140,28 +139,29 @@ func (b *books) disconnected(resource, path string, now time.Time) {
 
 // markUnhealthy moves every healthy device of the resource to the unhealthy ones.
 func (b *books) markUnhealthy(resource string) {
-	if b.unhealthy[resource] == nil {
-		b.unhealthy[resource] = map[string]struct{}{}
-	}
-	for id := range b.healthy[resource] {
-		b.unhealthy[resource][id] = struct{}{}
-	}
+	b.unhealthy[resource] = set(slices.Concat(b.unhealthy[resource], b.healthy[resource]))
 	if _, ok := b.healthy[resource]; ok {
-		b.healthy[resource] = map[string]struct{}{}
+		b.healthy[resource] = nil
 	}
 }
 
 // listed replaces the devices of the resource, even when its endpoint is stopped or unknown.
 func (b *books) listed(resource string, devices []Device) {
-	healthy, unhealthy := map[string]struct{}{}, map[string]struct{}{}
+	var healthy, unhealthy []string
 	for _, d := range devices {
 		if d.Healthy() {
-			healthy[d.ID] = struct{}{}
+			healthy = append(healthy, d.ID)
 		} else {
-			unhealthy[d.ID] = struct{}{}
+			unhealthy = append(unhealthy, d.ID)
 		}
 	}
-	b.lists[resource], b.healthy[resource], b.unhealthy[resource] = devices, healthy, unhealthy
+	b.lists[resource], b.healthy[resource], b.unhealthy[resource] = devices, set(healthy), set(unhealthy)
+}
+
+// set sorts the IDs and drops doubles, in place.
+func set(ids []string) []string {
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // expire forgets the resources whose endpoint has been stopped for longer than grace. It returns when the next one is due, the zero

@@ -103,15 +103,15 @@ func (k *Kubelet) readmit(g Grant) error {
 		return err
 	}
 	for _, id := range g.DeviceIDs {
-		if _, ok := healthy[id]; !ok {
+		if _, ok := slices.BinarySearch(healthy, id); !ok {
 			return fmt.Errorf("previously allocated devices are no longer healthy; cannot allocate unhealthy devices %s", g.Resource)
 		}
 	}
 	return nil
 }
 
-// healthyOf returns the healthy devices or the admission error of a resource that has none; the caller holds mu.
-func (k *Kubelet) healthyOf(resource string) (map[string]struct{}, error) {
+// healthyOf returns the healthy devices, sorted, or the admission error of a resource that has none; the caller holds mu.
+func (k *Kubelet) healthyOf(resource string) ([]string, error) {
 	if k.current == nil {
 		return nil, ErrNotRunning
 	}
@@ -197,7 +197,7 @@ func (k *Kubelet) free(resource string) ([]string, error) {
 	}
 	held := k.pods.byResource()[resource]
 	var free []string
-	for _, id := range sortedKeys(healthy) {
+	for _, id := range healthy {
 		_, reserved := k.reserved[resource][id]
 		if _, used := slices.BinarySearch(held, id); !used && !reserved {
 			free = append(free, id)

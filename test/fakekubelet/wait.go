@@ -118,8 +118,8 @@ func (b *books) report(resource string) Resource {
 		Stopped:     !e.stopped.IsZero(),
 		Endpoint:    e.path,
 		Devices:     b.lists[resource],
-		Healthy:     sortedKeys(healthy),
-		Unhealthy:   sortedKeys(unhealthy),
+		Healthy:     healthy,
+		Unhealthy:   unhealthy,
 	}
 }
 
