@@ -31,7 +31,7 @@ Without --socket the host is scanned once. With --socket the daemon is asked.
 names of the .proto file. Lists are there when empty, and 64-bit numbers are strings.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			print, err := show.Format(output)
+			write, err := show.Format(output)
 			if err != nil {
 				return cli.Usagef("-o %s: %w", output, err)
 			}
@@ -47,7 +47,7 @@ names of the .proto file. Lists are there when empty, and 64-bit numbers are str
 			if err != nil {
 				return err
 			}
-			return print(cmd.OutOrStdout(), snapshot)
+			return write(cmd.OutOrStdout(), snapshot)
 		},
 	}
 	flags := cmd.Flags()

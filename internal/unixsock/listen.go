@@ -95,7 +95,7 @@ func listen(path string, opts Options) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer socket.Close() //nolint:errcheck // the listener holds its own descriptor
+	defer socket.Close()
 	id, err := dir.identify(hidden)
 	if err == nil {
 		err = dir.rename(hidden, name)

@@ -98,7 +98,7 @@ func TestListenSetsTheOwner(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s.sock")
 	l, err := Listen(path, Options{UID: new(12345), GID: new(54321)})
 	must(t, err)
-	defer l.Close() //nolint:errcheck // a test
+	defer l.Close()
 	var st unix.Stat_t
 	must(t, unix.Lstat(path, &st))
 	if st.Uid != 12345 || st.Gid != 54321 || st.Mode&0o777 != 0o600 {
@@ -195,7 +195,7 @@ func TestListenInADirectoryThatMayNotBeWritten(t *testing.T) {
 		t.Skip("root may write everywhere")
 	}
 	dir := shortDir(t)
-	must(t, os.Chmod(dir, 0o500)) //nolint:gosec // a directory
+	must(t, os.Chmod(dir, 0o500))
 	if _, err := Listen(filepath.Join(dir, "s.sock"), Options{}); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("got %v", err)
 	}

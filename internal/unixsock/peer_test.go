@@ -5,6 +5,7 @@
 package unixsock
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -40,12 +41,12 @@ func serveUnimplemented(t *testing.T, path string, allow []uint32, refused func(
 
 func TestAllowedPeerIsLetInAndKnown(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s.sock")
-	uid := uint32(os.Getuid()) //nolint:gosec // no negative user IDs here
+	uid := uint32(os.Getuid())
 	info := make(chan PeerInfo, 1)
 	serveUnimplemented(t, path, []uint32{uid + 1, uid}, func(uint32) { t.Error("refused") }, info)
 	client, err := grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	must(t, err)
-	defer client.Close() //nolint:errcheck // a test
+	defer client.Close()
 	stream, err := client.NewStream(t.Context(), &grpc.StreamDesc{}, "/a/b")
 	must(t, err)
 	if err := stream.RecvMsg(nil); status.Code(err) != codes.Unimplemented {
@@ -58,17 +59,17 @@ func TestAllowedPeerIsLetInAndKnown(t *testing.T) {
 
 func TestOtherPeerIsTurnedAwayBeforeAByteIsRead(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s.sock")
-	uid := uint32(os.Getuid()) //nolint:gosec // no negative user IDs here
+	uid := uint32(os.Getuid())
 	refused := make(chan uint32, 1)
 	serveUnimplemented(t, path, []uint32{uid + 1}, func(uid uint32) { refused <- uid }, nil)
 	conn, err := net.Dial("unix", path)
 	must(t, err)
-	defer conn.Close() //nolint:errcheck // a test
+	defer conn.Close()
 	// Nothing is sent, and still the answer comes.
 	if got := <-refused; got != uid {
 		t.Errorf("refused user %d, not %d", got, uid)
 	}
-	if n, err := conn.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+	if n, err := conn.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("read %d bytes, %v", n, err)
 	}
 }

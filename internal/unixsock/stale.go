@@ -41,7 +41,7 @@ func (d *dir) alive(name string) (bool, error) {
 	if err != nil {
 		return false, os.NewSyscallError("socket", err)
 	}
-	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	defer unix.Close(fd)
 	for {
 		err = unix.Connect(fd, &unix.SockaddrUnix{Name: d.address(name)})
 		switch {

@@ -54,7 +54,7 @@ func first(ctx context.Context, socket string) (*discoveryv1.Snapshot, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	defer client.Close() //nolint:errcheck // everything was received
+	defer client.Close()
 	stream, err := discoveryv1.NewDiscoveryServiceClient(client).WatchSnapshots(ctx, &discoveryv1.WatchSnapshotsRequest{})
 	if err != nil {
 		return nil, refusedError(err)

@@ -93,13 +93,15 @@ func finish(l *listing, a answer[*facts]) *discoveryv1.Device {
 	if d.GetName() == "" {
 		w.add(discoveryv1.ReasonCode_REASON_CODE_NO_RDMA_DEVICE, noRDMADevice)
 	} else {
-		if len(d.GetPorts()) == 0 && a.known {
-			w.add(discoveryv1.ReasonCode_REASON_CODE_NO_PORTS, noPorts)
-		}
 		if l.netns == discoveryv1.NetnsMode_NETNS_MODE_EXCLUSIVE {
 			w.add(discoveryv1.ReasonCode_REASON_CODE_NETNS_EXCLUSIVE, netnsExclusive)
 		}
-		broken = append(broken, addChars(d, l, f.chars, &w)...)
+		if a.known {
+			broken = append(broken, addChars(d, l, f.chars, &w)...)
+			if len(d.GetPorts()) == 0 {
+				w.add(discoveryv1.ReasonCode_REASON_CODE_NO_PORTS, noPorts)
+			}
+		}
 	}
 	if len(broken) > 0 {
 		w.add(discoveryv1.ReasonCode_REASON_CODE_UNREADABLE, unreadable(broken))

@@ -153,7 +153,7 @@ func openDev(path string) (*sysfs.Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close() //nolint:errcheck // the directory below has its own descriptor
+	defer root.Close()
 	return root.OpenDir(devDir)
 }
 
@@ -183,7 +183,7 @@ func (v *view) kernelRelease() string {
 	if err != nil {
 		return ""
 	}
-	defer proc.Close() //nolint:errcheck // only read from
+	defer proc.Close()
 	dir, err := proc.OpenDir("sys/kernel")
 	if err != nil {
 		return ""

@@ -20,7 +20,10 @@ import (
 func numbered(text string) (int32, bool) {
 	number, word, ok := strings.Cut(text, ": ")
 	n, err := strconv.ParseUint(number, 10, 8)
-	return int32(n), ok && err == nil && word != ""
+	if !ok || err != nil || word == "" {
+		return 0, false
+	}
+	return int32(n), true
 }
 
 // portState parses ports/N/state. A number that is newer than this program is

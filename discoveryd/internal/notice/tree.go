@@ -80,7 +80,7 @@ func (t *Tree) watch(ctx context.Context, n *Notice) (err error) {
 	if t.watcher, err = fsnotify.NewWatcher(); err != nil {
 		return err
 	}
-	defer t.watcher.Close() //nolint:errcheck // nothing is lost with it
+	defer t.watcher.Close()
 	if err := t.addAll(); err != nil {
 		return err
 	}
@@ -153,13 +153,15 @@ func (t *Tree) addAll() error {
 // addTree watches path and all directories below it, if it is one.
 func (t *Tree) addTree(path string) error {
 	return filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-			return err
-		}
-		if err != nil || !d.IsDir() {
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 			return nil // gone again, or not to be read by a scan either
+		case err != nil:
+			return err
+		case d.IsDir():
+			return t.add(p)
 		}
-		return t.add(p)
+		return nil
 	})
 }
 

@@ -39,7 +39,7 @@ func (Uevents) Run(ctx context.Context, n *Notice) error {
 	if err != nil {
 		return err
 	}
-	defer socket.Close() //nolint:errcheck // only read from
+	defer socket.Close()
 	defer context.AfterFunc(ctx, func() { _ = socket.Close() })()
 	raw, err := socket.SyscallConn()
 	if err != nil {

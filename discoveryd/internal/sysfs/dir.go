@@ -66,7 +66,7 @@ func text(fd int, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer unix.Close(fd) //nolint:errcheck // only read from
+	defer unix.Close(fd)
 	// One read gets it all: kernfs answers each read with the whole text, and a
 	// regular file is shorter only at its end.
 	var buf [MaxText + 1]byte

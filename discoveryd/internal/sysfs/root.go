@@ -225,7 +225,7 @@ func (r *Root) pathError(op, p string, err error) error {
 // Absent tells whether err is the kernel's way to say that there is no such fact:
 // no file, no device behind it any more, or a value that is not set.
 func Absent(err error) bool {
-	for _, no := range []error{os.ErrNotExist, unix.ENODEV, unix.ENXIO, unix.EINVAL, unix.EOPNOTSUPP} {
+	for _, no := range []error{os.ErrNotExist, unix.ENODEV, unix.EINVAL, unix.EOPNOTSUPP} {
 		if errors.Is(err, no) {
 			return true
 		}

@@ -54,7 +54,7 @@ func forms(t *testing.T, dir string, test func(t *testing.T, r *Root)) {
 		t.Run(name, func(t *testing.T) {
 			r, err := Open(dir)
 			must(t, err)
-			defer r.Close() //nolint:errcheck // a test
+			defer r.Close()
 			if openat2 && !r.openat2 {
 				t.Skip("the kernel has no openat2")
 			}
@@ -171,7 +171,7 @@ func TestNamesAreSortedAndAllThere(t *testing.T) {
 	slices.Sort(want)
 	r, err := Open(tree(t, entries))
 	must(t, err)
-	defer r.Close() //nolint:errcheck // a test
+	defer r.Close()
 	got, err := r.Names("d")
 	must(t, err)
 	if !slices.Equal(got, want) {
@@ -185,7 +185,7 @@ func TestNamesAreSortedAndAllThere(t *testing.T) {
 func TestOnlyAMountedSysfsIsLive(t *testing.T) {
 	r, err := Open(t.TempDir())
 	must(t, err)
-	defer r.Close() //nolint:errcheck // a test
+	defer r.Close()
 	if live, err := r.Live(); live || err != nil {
 		t.Errorf("a directory is live: %v, %v", live, err)
 	}
@@ -193,7 +193,7 @@ func TestOnlyAMountedSysfsIsLive(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	defer sys.Close() //nolint:errcheck // a test
+	defer sys.Close()
 	if live, err := sys.Live(); !live || err != nil {
 		t.Errorf("/sys is not live: %v, %v", live, err)
 	}
