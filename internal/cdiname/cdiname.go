@@ -14,10 +14,14 @@ import (
 	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
 )
 
+// Vendor and Class make the CDI kind of all our devices. The vendor is a domain of
+// the project's, so that the names clash with nobody's.
 const (
-	// Vendor and Class make the CDI kind of all our devices.
 	Vendor = "rdma-relay.dev"
 	Class  = "hca"
+)
+
+const (
 	// Kind is what stands before the = in a qualified name.
 	Kind = Vendor + "/" + Class
 	// MaxBytes is the length of the longest name. It leaves room for a slot number

@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -66,7 +67,7 @@ func Parse(data []byte, name string) (*Config, error) {
 	}
 	cfg.Warnings = d.warnings
 	if more := len(d.warnings) - maxFaults; more > 0 {
-		cfg.Warnings = append(d.warnings[:maxFaults:maxFaults], fmt.Sprintf("and %d warnings more", more))
+		cfg.Warnings = append(slices.Clip(d.warnings[:maxFaults]), fmt.Sprintf("and %d warnings more", more))
 	}
 	hash, err := cfg.hash()
 	if err != nil {

@@ -44,7 +44,7 @@ func (f *facts) judge(reasons []*discoveryv1.Reason) {
 	case f.unusable != "":
 	case f.name == "":
 		f.unusable = "it has no RDMA device"
-	case !plain(f.name) || !(f.pci == "" || plain(f.pci)):
+	case !plain(f.name), f.pci != "" && !plain(f.pci):
 		f.unusable = "its name or address makes no sense"
 	case !f.has(config.Uverbs):
 		f.unusable = "it has no uverbs file"
