@@ -158,7 +158,7 @@ func TestHungDeviceIsToldOfAndTheOthersGoOn(t *testing.T) {
 	must(t, err)
 	scanner.devices.do(v, l.rdma[0].key(), time.Time{}, func(last *facts) *facts { <-hang; return last })
 	v.release()
-	<-due // it is overdue
+	<-due                                  // it is overdue
 	scanner.devices.patience = time.Minute // for the others
 	must(t, host.SetPortState("mlx5_1", 1, fakehost.StateDown))
 	s := scan(t, scanner)

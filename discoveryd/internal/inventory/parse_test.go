@@ -106,15 +106,13 @@ func FuzzTexts(f *testing.F) {
 		if _, ok := portState(text); ok && !strings.Contains(text, ": ") {
 			t.Errorf("%q is a state", text)
 		}
-		physState(text)
-		nodeType(text)
-		linkLayer(text)
-		deviceNumber(text)
-		isPCIAddress(text)
-		isPCIRoot(text)
-		isAuxiliary(text)
-		isRepresentor(text)
-		charKind(text)
+		if isPCIAddress(text) && (isPCIRoot(text) || isAuxiliary(text) || charKind(text) != noChar || isRepresentor(text)) {
+			t.Errorf("%q is two things", text)
+		}
+		_, _ = physState(text)
+		_, _ = nodeType(text)
+		_, _ = linkLayer(text)
+		_, _, _ = deviceNumber(text)
 		if id, ok := hexID(text, 4); ok && len(id) != 4 {
 			t.Errorf("%q is the ID %q", text, id)
 		}

@@ -64,31 +64,31 @@ func TestR51_NoRDMAAtAllIsAQuietReadyNode(t *testing.T) {
 
 func TestReasonsOfOneDevice(t *testing.T) {
 	for name, test := range map[string]struct {
-		hca    func(*fakehost.HCA)
-		break_ func(t *testing.T, host *fakehost.Host)
-		want   string
+		hca   func(*fakehost.HCA)
+		spoil func(t *testing.T, host *fakehost.Host)
+		want  string
 	}{
 		"all well":        {want: ""},
 		"driver unbound":  {hca: func(h *fakehost.HCA) { h.Driver = fakehost.None }, want: "DRIVER_UNBOUND"},
 		"no uverbs":       {hca: func(h *fakehost.HCA) { h.Chars = fakehost.Chars(0, "umad") }, want: "NO_UVERBS"},
 		"no MAD support":  {hca: func(h *fakehost.HCA) { h.Chars = fakehost.Chars(0, "uverbs") }, want: ""},
 		"no ports":        {hca: func(h *fakehost.HCA) { h.Ports = []fakehost.Port{} }, want: "NO_PORTS"},
-		"uverbs file":     {break_: removeFile("dev/infiniband/uverbs0"), want: "NO_UVERBS DEVICE_FILE_MISSING"},
-		"umad file":       {break_: removeFile("dev/infiniband/umad0"), want: "NO_UMAD DEVICE_FILE_MISSING"},
-		"issm file":       {break_: removeFile("dev/infiniband/issm0"), want: "DEVICE_FILE_MISSING"},
-		"all files":       {break_: removeFile("dev/infiniband"), want: "NO_UVERBS NO_RDMA_CM NO_UMAD DEVICE_FILE_MISSING"},
-		"no dev at all":   {break_: removeFile("dev"), want: "NO_UVERBS NO_RDMA_CM NO_UMAD DEVICE_FILE_MISSING"},
-		"ib_uverbs":       {break_: removeFile("sys/class/infiniband_verbs"), want: "NO_UVERBS"},
-		"ib_umad":         {break_: removeFile("sys/class/infiniband_mad"), want: "NO_UMAD"},
+		"uverbs file":     {spoil: removeFile("dev/infiniband/uverbs0"), want: "NO_UVERBS DEVICE_FILE_MISSING"},
+		"umad file":       {spoil: removeFile("dev/infiniband/umad0"), want: "NO_UMAD DEVICE_FILE_MISSING"},
+		"issm file":       {spoil: removeFile("dev/infiniband/issm0"), want: "DEVICE_FILE_MISSING"},
+		"all files":       {spoil: removeFile("dev/infiniband"), want: "NO_UVERBS NO_RDMA_CM NO_UMAD DEVICE_FILE_MISSING"},
+		"no dev at all":   {spoil: removeFile("dev"), want: "NO_UVERBS NO_RDMA_CM NO_UMAD DEVICE_FILE_MISSING"},
+		"ib_uverbs":       {spoil: removeFile("sys/class/infiniband_verbs"), want: "NO_UVERBS"},
+		"ib_umad":         {spoil: removeFile("sys/class/infiniband_mad"), want: "NO_UMAD"},
 		"state unread":    {hca: func(h *fakehost.HCA) { h.Ports = []fakehost.Port{{State: fakehost.None}} }, want: "UNREADABLE"},
 		"state nonsense":  {hca: func(h *fakehost.HCA) { h.Ports = []fakehost.Port{{State: "up"}} }, want: "UNREADABLE"},
 		"vendor nonsense": {hca: func(h *fakehost.HCA) { h.Vendor = "Mellanox" }, want: "UNREADABLE"},
 		"state unknown":   {hca: func(h *fakehost.HCA) { h.Ports = []fakehost.Port{{State: "9: NEW"}} }, want: ""},
-		"uverbs is a directory": {break_: func(t *testing.T, host *fakehost.Host) {
+		"uverbs is a directory": {spoil: func(t *testing.T, host *fakehost.Host) {
 			removeFile("dev/infiniband/uverbs0")(t, host)
 			must(t, os.Mkdir(filepath.Join(host.Root(), "dev/infiniband/uverbs0"), 0o700))
 		}, want: "NO_UVERBS DEVICE_FILE_MISSING"},
-		"uverbs of nobody": {break_: func(t *testing.T, host *fakehost.Host) {
+		"uverbs of nobody": {spoil: func(t *testing.T, host *fakehost.Host) {
 			writeFile(t, filepath.Join(host.FunctionDir("mlx5_0"), "infiniband_verbs/uverbs0/ibdev"), "\x00\xff")
 		}, want: "NO_UVERBS UNREADABLE"},
 	} {
@@ -98,8 +98,8 @@ func TestReasonsOfOneDevice(t *testing.T) {
 				test.hca(&broken)
 			}
 			host := newHost(t, broken, well)
-			if test.break_ != nil {
-				test.break_(t, host)
+			if test.spoil != nil {
+				test.spoil(t, host)
 			}
 			s := scanOf(t, host)
 			d := device(t, s, "mlx5_0")

@@ -7,6 +7,7 @@ package notice
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,7 +18,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,8 +42,10 @@ type Tree struct {
 	Dirs []string
 	Log  *slog.Logger
 
-	watcher *fsnotify.Watcher
-	added   int // at least as many as there are watches
+	inotify int
+	// watched has the kernel's number of each directory that is watched: with the
+	// names in it that lead to one of Dirs, or with nil where everything matters.
+	watched map[int32][]string
 }
 
 // Name implements Source.
@@ -75,73 +77,103 @@ var localFS = []int64{
 	unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC,
 }
 
+// watched are the events of a directory's entries. A file that is written and then
+// renamed into place is among them, as is one that is written in place.
+const watched = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_ATTRIB
+
 // watch returns only when ctx has ended or watching is not possible.
 func (t *Tree) watch(ctx context.Context, n *Notice) (err error) {
-	if t.watcher, err = fsnotify.NewWatcher(); err != nil {
-		return err
+	if t.inotify, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
+		return os.NewSyscallError("inotify_init", err)
 	}
-	defer t.watcher.Close()
+	events := os.NewFile(uintptr(t.inotify), "inotify")
+	defer events.Close()
+	defer context.AfterFunc(ctx, func() { _ = events.Close() })()
 	if err := t.addAll(); err != nil {
 		return err
 	}
 	n.Hint() // for what has changed while the watches were set up
 
-	quiet := time.NewTimer(treeQuiet)
-	quiet.Stop()
 	var since time.Time // of the first change that no scan was made due for
+	moved := false      // directories have come or gone
+	buf := make([]byte, 64<<10)
 	for {
-		select {
-		case <-ctx.Done():
+		size, err := events.Read(buf)
+		switch {
+		case ctx.Err() != nil:
 			return nil
-		case err := <-t.watcher.Errors:
-			if !errors.Is(err, fsnotify.ErrEventOverflow) {
-				return err
-			}
-			if err := t.addAll(); err != nil {
-				return err
-			}
-		case event := <-t.watcher.Events:
-			concerns := t.concerns(event.Name)
-			if event.Has(fsnotify.Create) {
-				if err := t.created(event.Name, concerns); err != nil {
+		case errors.Is(err, os.ErrDeadlineExceeded): // it is quiet
+			if moved {
+				// First the watches, then the scan: nothing falls between.
+				if err := t.addAll(); err != nil {
 					return err
 				}
 			}
-			if !concerns {
+			n.Event()
+			since, moved = time.Time{}, false
+			err = events.SetReadDeadline(time.Time{})
+		case err == nil:
+			matters, dirs := t.changes(buf[:size])
+			moved = moved || dirs
+			if !matters {
 				continue
 			}
-		case <-quiet.C:
-			since = time.Time{}
-			n.Event()
-			continue
+			now := time.Now()
+			if since.IsZero() {
+				since = now
+			}
+			err = events.SetReadDeadline(earlier(now.Add(treeQuiet), since.Add(treeBusy)))
 		}
-		if since.IsZero() {
-			since = time.Now()
+		if err != nil {
+			return err
 		}
-		quiet.Reset(min(treeQuiet, max(0, treeBusy-time.Since(since))))
 	}
 }
 
-// created watches what was made; that may be a directory on the way to Dirs too.
-func (t *Tree) created(path string, concerns bool) error {
-	if concerns {
-		return t.addTree(path)
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
 	}
-	return t.addAll()
+	return b
 }
 
-// addAll watches Dirs and the directories on the way to them.
+// changes goes through what inotify(7) has told: whether anything matters, and
+// whether directories have come or gone.
+func (t *Tree) changes(events []byte) (matters, dirs bool) {
+	for len(events) >= unix.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(events))
+		mask := binary.NativeEndian.Uint32(events[4:])
+		size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(events[12:]))
+		if size > len(events) {
+			break
+		}
+		name := unix.ByteSliceToString(events[unix.SizeofInotifyEvent:size])
+		events = events[size:]
+		names, known := t.watched[wd]
+		switch {
+		case mask&unix.IN_Q_OVERFLOW != 0:
+			matters, dirs = true, true
+		case mask&unix.IN_IGNORED != 0: // the directory is gone, and its number free
+			delete(t.watched, wd)
+		case known && (names == nil || slices.Contains(names, name)):
+			matters = true
+			dirs = dirs || mask&unix.IN_ISDIR != 0
+		}
+	}
+	return matters, dirs
+}
+
+// addAll watches Dirs and the directories on the way to them. A directory that is
+// watched already stays so, under the same number.
 func (t *Tree) addAll() error {
-	if err := t.add(t.Root); err != nil {
-		return err
-	}
+	t.watched = map[int32][]string{}
 	for _, dir := range t.Dirs {
 		path := t.Root
 		for name := range strings.SplitSeq(dir, "/") {
-			path = filepath.Join(path, name)
-			if err := t.add(path); err != nil {
+			if err := t.add(path, name); err != nil {
 				return err
 			}
+			path = filepath.Join(path, name)
 		}
 		if err := t.addTree(path); err != nil {
 			return err
@@ -159,33 +191,38 @@ func (t *Tree) addTree(path string) error {
 		case err != nil:
 			return err
 		case d.IsDir():
-			return t.add(p)
+			return t.add(p, "")
+		case d.Type()&fs.ModeSymlink != 0 && p == path:
+			return fmt.Errorf("%s is a link", p)
 		}
 		return nil
 	})
 }
 
-// add watches the one directory at path, if there is one.
-func (t *Tree) add(path string) error {
-	info, err := os.Lstat(path)
+// add watches the one directory at path, if there is one: the entry called name, or
+// all if that is empty.
+func (t *Tree) add(path, name string) error {
+	err := local(path)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(t.watched) >= maxDirs {
+		return fmt.Errorf("there are more than %d directories", maxDirs)
+	}
+	wd, err := unix.InotifyAddWatch(t.inotify, path, watched|unix.IN_ONLYDIR)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
 		return nil
 	case err != nil:
-		return err
-	case path != t.Root && info.Mode()&fs.ModeSymlink != 0:
-		return fmt.Errorf("%s is a link", path)
+		return &fs.PathError{Op: "watch", Path: path, Err: err}
 	}
-	if err := local(path); err != nil {
-		return err
-	}
-	if t.added++; t.added > maxDirs {
-		if t.added = len(t.watcher.WatchList()) + 1; t.added > maxDirs {
-			return fmt.Errorf("there are more than %d directories", maxDirs)
-		}
-	}
-	if err := t.watcher.Add(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if names, known := t.watched[int32(wd)]; name == "" || known && names == nil {
+		t.watched[int32(wd)] = nil
+	} else {
+		t.watched[int32(wd)] = append(names, name)
 	}
 	return nil
 }
@@ -193,20 +230,11 @@ func (t *Tree) add(path string) error {
 // local is an error if path is on a file system that others can change unnoticed.
 func local(path string) error {
 	var st unix.Statfs_t
-	err := unix.Statfs(path, &st)
-	if err == nil && !slices.Contains(localFS, st.Type) {
+	if err := unix.Statfs(path, &st); err != nil {
+		return &fs.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	if !slices.Contains(localFS, st.Type) {
 		return fmt.Errorf("file system of type %#x does not tell of all changes", st.Type)
 	}
-	if errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	return err
-}
-
-// concerns tells whether a path is one of Dirs or below one.
-func (t *Tree) concerns(path string) bool {
-	rel, err := filepath.Rel(t.Root, path)
-	return err == nil && slices.ContainsFunc(t.Dirs, func(dir string) bool {
-		return rel == dir || strings.HasPrefix(rel, dir+"/")
-	})
+	return nil
 }
