@@ -81,6 +81,10 @@ func (p *Publisher) take(w *watcher) *discoveryv1.WatchSnapshotsResponse {
 	if p.current == nil {
 		return nil
 	}
+	select {
+	case <-w.news: // what it tells of is in this message
+	default:
+	}
 	message := &discoveryv1.WatchSnapshotsResponse{Status: p.status()}
 	if w.generation != p.current.GetGeneration() {
 		message.Snapshot = p.current
