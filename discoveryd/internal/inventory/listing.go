@@ -88,28 +88,33 @@ func (v *view) list(netns func() (discoveryv1.NetnsMode, error)) (*listing, erro
 	return l, nil
 }
 
-// entries are the links in a class's directory whose names want takes. has tells
-// whether the class exists.
+// entries are the links in a class's directory whose names want takes; nil takes
+// all. has tells whether the class exists.
 func (v *view) entries(class string, want func(name string) bool) (list []entry, has bool, err error) {
-	names, err := v.sys.Names(class)
+	dir, err := v.sys.OpenDir(class)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, false, nil
+	}
 	if err != nil {
 		return nil, false, err
 	}
-	for _, name := range names {
-		if want != nil && !want(name) {
-			continue
-		}
-		e := entry{name: name}
-		e.path, e.err = v.sys.Link(class + "/" + name)
-		switch {
-		case errors.Is(e.err, unix.EINVAL): // a recorded tree may have directories for links
-			e.path, e.err = class+"/"+name, nil
-		case errors.Is(e.err, unix.ENOENT):
-			continue // gone again
-		}
-		list = append(list, e)
+	defer dir.Close()
+	names, err := dir.Names()
+	if err != nil {
+		return nil, false, err
 	}
-	return list, names != nil, nil
+	if want != nil {
+		names = slices.DeleteFunc(names, func(name string) bool { return !want(name) })
+	}
+	list = make([]entry, len(names))
+	parallel(len(names), func(i int) {
+		p, err := dir.Link(names[i])
+		if errors.Is(err, unix.EINVAL) { // a recorded tree may have directories for links
+			p, err = dir.Path()+"/"+names[i], nil
+		}
+		list[i] = entry{name: names[i], path: p, err: err}
+	})
+	return slices.DeleteFunc(list, func(e entry) bool { return errors.Is(e.err, unix.ENOENT) }), true, nil
 }
 
 // listChars adds the entries of a class whose names are of the kinds.

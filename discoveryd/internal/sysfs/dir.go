@@ -8,6 +8,7 @@ import (
 	"errors"
 	"path"
 	"slices"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -21,7 +22,7 @@ const (
 	MaxNames = 1 << 16
 )
 
-// Dir is an open directory. It is for one goroutine at a time.
+// Dir is an open directory. Several goroutines may use it, but only one Names.
 type Dir struct {
 	root *Root
 	fd   int
@@ -43,6 +44,12 @@ func (d *Dir) Open(name string) (*Dir, error) {
 	}
 	return &Dir{root: d.root, fd: fd, path: path.Join(d.path, name)}, nil
 }
+
+// buffer takes what one system call returns.
+type buffer [8192]byte
+
+// buffers are kept: on the stack they would make each reader's stack grow.
+var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
 // Text returns the content of the file called name, without the newline at its
 // end. The file may be in a directory below; no link is followed. The error does
@@ -69,10 +76,11 @@ func text(fd int, err error) (string, error) {
 	defer unix.Close(fd)
 	// One read gets it all: kernfs answers each read with the whole text, and a
 	// regular file is shorter only at its end.
-	var buf [MaxText + 1]byte
-	n, err := unix.Read(fd, buf[:])
+	buf := buffers.Get().(*buffer)
+	defer buffers.Put(buf)
+	n, err := unix.Read(fd, buf[:MaxText+1])
 	for err == unix.EINTR {
-		n, err = unix.Read(fd, buf[:])
+		n, err = unix.Read(fd, buf[:MaxText+1])
 	}
 	switch {
 	case n > MaxText:
@@ -98,18 +106,19 @@ func line(b []byte) (string, error) {
 	if n := len(b); n > 0 && b[n-1] == '\n' {
 		b = b[:n-1]
 	}
-	s := string(b)
-	for _, c := range s {
+	for rest := b; len(rest) > 0; {
+		c, size := utf8.DecodeRune(rest)
 		if c == utf8.RuneError || !unicode.IsPrint(c) {
 			return "", ErrNotText
 		}
+		rest = rest[size:]
 	}
-	return s, nil
+	return string(b), nil
 }
 
 // Link returns where the link called name leads, as Root.Link.
 func (d *Dir) Link(name string) (string, error) {
-	return d.root.link(d.fd, name, path.Join(d.path, name))
+	return d.root.link(d.fd, name, d.path+"/"+name)
 }
 
 // Stat is lstat(2) of the entry called name.
@@ -125,7 +134,8 @@ func (d *Dir) Stat(name string) (unix.Stat_t, error) {
 // it again.
 func (d *Dir) Names() ([]string, error) {
 	var names []string
-	var buf [8192]byte
+	buf := buffers.Get().(*buffer)
+	defer buffers.Put(buf)
 	for {
 		n, err := unix.Getdents(d.fd, buf[:])
 		if err == unix.EINTR {

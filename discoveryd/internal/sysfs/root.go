@@ -140,15 +140,31 @@ func (r *Root) link(dirfd int, name, at string) (string, error) {
 	if err != nil {
 		return "", r.pathError("readlink", at, err)
 	}
-	if !path.IsAbs(target) {
-		target = path.Join(path.Dir(at), target)
-	} else {
-		target = clean(target[1:])
-	}
-	if target == ".." || strings.HasPrefix(target, "../") {
+	target, ok := follow(path.Dir(at), target)
+	if !ok {
 		return "", r.pathError("readlink", at, ErrOutside)
 	}
 	return target, nil
+}
+
+// follow is where a link in dir leads, a canonical path, as far as names tell; ok
+// is false if that is outside of the tree.
+func follow(dir, target string) (p string, ok bool) {
+	if path.IsAbs(target) {
+		return clean(target), true
+	}
+	// Nearly all links of sysfs go up some directories and then down.
+	for strings.HasPrefix(target, "../") && dir != "." {
+		dir, target = path.Dir(dir), target[len("../"):]
+	}
+	if fs.ValidPath(target) && target != "." {
+		if dir == "." {
+			return target, true
+		}
+		return dir + "/" + target, true
+	}
+	p = path.Join(dir, target)
+	return p, p != ".." && !strings.HasPrefix(p, "../")
 }
 
 // openFlags go with every open: a FIFO or a device must not make it wait.
@@ -198,8 +214,9 @@ func openWalking(dirfd int, p string, flags int) (int, error) {
 }
 
 func readlink(dirfd int, name string) (string, error) {
-	var buf [unix.PathMax]byte
-	n, err := unix.Readlinkat(dirfd, name, buf[:])
+	buf := buffers.Get().(*buffer)
+	defer buffers.Put(buf)
+	n, err := unix.Readlinkat(dirfd, name, buf[:unix.PathMax])
 	if err != nil {
 		return "", err
 	}
