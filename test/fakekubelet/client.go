@@ -36,9 +36,22 @@ func (p *process) connect(ctx context.Context, resource, path string) error {
 		k.update(func() { p.books.deregister(resource, path) })
 		return err
 	}
-	s := c.open(l)
-	p.spawn(func() { c.run(s) })
+	c.start(l)
 	return nil
+}
+
+// start opens a session and runs it, or books its end where the process has died meanwhile.
+func (c *client) start(l *link) *session {
+	s := c.open(l)
+	if !c.p.spawn(func() { c.run(s) }) {
+		s.cancel()
+		now := time.Now()
+		c.p.k.update(func() {
+			delete(c.streams, s)
+			s.rec.Ended, s.rec.Reaped, s.rec.Err = now, now, ErrNotRunning
+		})
+	}
+	return s
 }
 
 // dialBack makes the connection and the endpoint. When it fails after the dial the connection stays open until the process ends, as

@@ -60,15 +60,16 @@ func newProcess(k *Kubelet, registered []string) *process {
 	return p
 }
 
-// spawn runs f in a goroutine that kill waits for; not at all when the process is dead.
-func (p *process) spawn(f func()) {
+// spawn runs f in a goroutine that kill waits for; it reports false, and does not, when the process is dead.
+func (p *process) spawn(f func()) bool {
 	if !p.enter() {
-		return
+		return false
 	}
 	go func() {
 		defer p.wg.Done()
 		f()
 	}()
+	return true
 }
 
 // enter counts the caller among what kill waits for, until it calls wg.Done; false when the process is dead.

@@ -126,11 +126,7 @@ func (k *Kubelet) SecondConnection(resource string) (number int, err error) {
 	return c.again(l), nil
 }
 
-func (c *client) again(l *link) int {
-	s := c.open(l)
-	c.p.spawn(func() { c.run(s) })
-	return s.rec.Number
-}
+func (c *client) again(l *link) int { return c.start(l).rec.Number }
 
 // open returns the resource's sessions that kubelet has not seen ending, oldest first.
 func (k *Kubelet) open(resource string) ([]*session, error) {
