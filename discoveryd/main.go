@@ -23,7 +23,6 @@ func newCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "discoveryd",
 		Short: "Find this node's RDMA devices and tell local programs about them",
-		Args:  cli.NoArgs,
 		CompletionOptions: cobra.CompletionOptions{
 			HiddenDefaultCmd: true,
 		},

@@ -6,12 +6,12 @@ package main
 
 import (
 	"errors"
-	"io/fs"
 	"math"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-relay/rdma-relay/discoveryd/internal/inventory"
 	"github.com/rdma-relay/rdma-relay/discoveryd/internal/serve"
 	"github.com/rdma-relay/rdma-relay/internal/cli"
 	"github.com/rdma-relay/rdma-relay/internal/unixsock"
@@ -68,7 +68,7 @@ func userIDs(values []int64) ([]uint32, error) {
 
 // settingsError marks errors that can't go away while the flags stay the same.
 func settingsError(err error) error {
-	if errors.Is(err, unixsock.ErrPathTooLong) || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, unixsock.ErrPathTooLong) || errors.Is(err, inventory.ErrNoHost) {
 		return cli.Usage(err)
 	}
 	return err

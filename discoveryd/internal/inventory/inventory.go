@@ -74,11 +74,15 @@ type Scanner struct {
 	polled []entry
 }
 
-// ErrNotAnswering is a scan that ended without result since the host's own
-// directories could not be read in time.
-var ErrNotAnswering = errors.New("host has not answered in time")
+var (
+	// ErrNoHost is a root without a sys directory.
+	ErrNoHost = errors.New("no host there")
+	// ErrNotAnswering is a scan that ended without result since the host's own
+	// directories could not be read in time.
+	ErrNotAnswering = errors.New("host has not answered in time")
+)
 
-// New checks that there is a host below opts.Root.
+// New makes a Scanner, or returns ErrNoHost.
 func New(opts Options) (*Scanner, error) {
 	if opts.Deadline == 0 {
 		opts.Deadline = DefaultDeadline
@@ -98,7 +102,7 @@ func New(opts Options) (*Scanner, error) {
 	s.devices.set(opts)
 	v, err := openView(opts.Root)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrNoHost, err)
 	}
 	v.release()
 	return s, nil

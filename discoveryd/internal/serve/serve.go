@@ -31,8 +31,9 @@ const (
 	// request has no fields; tools and the proxy need one stream each.
 	maxStreams = 16
 	maxRequest = 4 << 10
-	// handshake bounds how long a connection may take to become one of HTTP/2.
-	handshake = 5 * time.Second
+	// handshake bounds how long a connection may take to become one of HTTP/2, and
+	// with it how long a peer that says nothing can put off the daemon's end.
+	handshake = 2 * time.Second
 	// goodbye bounds how long open streams get to learn that the daemon ends.
 	goodbye = time.Second
 )
