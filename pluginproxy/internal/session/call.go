@@ -23,7 +23,7 @@ import (
 type call struct {
 	superseded chan struct{} // closed when the handler must return
 	returned   chan struct{} // closed when the handler has returned
-	silent     chan struct{} // closed when the sender has returned
+	silent     chan struct{} // closed when this sender and all older ones have returned
 }
 
 // ListAndWatch streams the list: at once, and whenever it changes. A newer call
@@ -39,6 +39,9 @@ func (s *Server) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingSer
 	s.work.Go(func() {
 		defer close(c.silent)
 		failed <- s.send(stream, c, older)
+		if older != nil {
+			<-older.silent
+		}
 	})
 	select {
 	case err := <-failed:
@@ -92,7 +95,7 @@ func (s *Server) end(c *call) {
 //
 // Messages of an older session may still be on their way to kubelet, which takes
 // whatever comes last. So the older handler has returned before the first list
-// goes out, and once the older sender is silent too the list is sent once more.
+// goes out, and once all older senders are silent too the list is sent once more.
 func (s *Server) send(stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse], c, older *call) error {
 	var olderSilent <-chan struct{}
 	if older != nil {
