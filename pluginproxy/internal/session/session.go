@@ -11,6 +11,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -103,8 +104,9 @@ func Serve(lis net.Listener, cfg Config) *Server {
 	pluginapi.RegisterDevicePluginServer(s.grpc, s)
 	s.work.Go(func() {
 		// It returns an error when the listener breaks: then nobody can reach
-		// this server any more and the session's owner has to make a new one.
-		if err := s.grpc.Serve(lis); err != nil {
+		// this server any more and the session's owner has to make a new one. Where
+		// Stop was quicker, that is an error, too.
+		if err := s.grpc.Serve(lis); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			cfg.Log.Warn("device-plugin server failed", "error", err)
 		}
 		s.finish()
@@ -114,8 +116,11 @@ func Serve(lis net.Listener, cfg Config) *Server {
 
 const (
 	// Kubelet opens one connection with one long call and short ones beside it.
-	maxStreams       = 128
-	handshakeTimeout = 10 * time.Second
+	maxStreams = 128
+	// Stop may have to wait for as long: gRPC does not abort the handshake of a
+	// peer that has connected and says nothing. Kubelet begins at once, and would
+	// dial again.
+	handshakeTimeout = time.Second
 )
 
 // Started is closed when kubelet has opened a session.
