@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // BenchmarkRestart measures from the moment at which a new kubelet's Start has returned
@@ -32,6 +34,70 @@ func BenchmarkRestart(b *testing.B) {
 	}
 }
 
+// BenchmarkKill is BenchmarkRestart with a kubelet in a process of its own that is
+// killed: all connections end at once, and kubelet.sock stays until the next start.
+func BenchmarkKill(b *testing.B) {
+	for _, resources := range []int{1, 64} {
+		b.Run(fmt.Sprintf("resources=%d/slots=1000", resources), func(b *testing.B) {
+			n, names := newNodeWith(b, resources, 1000)
+			kubelet := startKubeletProcess(b, n.plugins)
+			n.startDiscovery()
+			n.startProxy()
+			kubelet.waitFull(names, 1000)
+			var times durations
+			for b.Loop() {
+				b.StopTimer()
+				kubelet.kill()
+				kubelet = startKubeletProcess(b, n.plugins)
+				b.StartTimer()
+				times = append(times, kubelet.waitFull(names, 1000))
+			}
+			times.report(b)
+		})
+	}
+}
+
+// BenchmarkRestartFloor is what of BenchmarkRestart is kubelet's own: plugins of a few lines
+// that serve already and register all at once as soon as kubelet is there.
+func BenchmarkRestartFloor(b *testing.B) {
+	for _, resources := range []int{1, 64} {
+		b.Run(fmt.Sprintf("resources=%d/slots=1000", resources), func(b *testing.B) {
+			k := startKubelet(b, shortDir(b))
+			var names []string
+			for i := range resources {
+				names = append(names, fmt.Sprintf("test.example/w%d", i))
+			}
+			var times durations
+			var plugins []*plugin
+			for b.Loop() {
+				b.StopTimer()
+				k.stop()
+				for _, p := range plugins {
+					p.server.Stop()
+				}
+				k.start()
+				plugins = plugins[:0]
+				for i := range names {
+					plugins = append(plugins, servePlugin(b, k.dir, fmt.Sprintf("w%d.sock", i), 1000))
+				}
+				b.StartTimer()
+				var all errgroup.Group
+				for i, p := range plugins {
+					all.Go(func() error { return p.register(names[i]) })
+				}
+				took := k.waitFull(names, 1000)
+				times = append(times, took)
+				b.StopTimer()
+				if err := all.Wait(); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+			times.report(b)
+		})
+	}
+}
+
 // BenchmarkProxyStart measures from the start of a pluginproxy process, with discoveryd
 // and kubelet there, to the full list at kubelet.
 func BenchmarkProxyStart(b *testing.B) {
@@ -49,15 +115,23 @@ func BenchmarkProxyStart(b *testing.B) {
 	times.report(b)
 }
 
-// nodeWith is a node with 8 HCAs and so many resources, all pools over all of them.
-func nodeWith(t testing.TB, resources, slots int) (n *node, names []string) {
+// newNodeWith is a node with 8 HCAs and so many resources, all pools over all of them.
+func newNodeWith(t testing.TB, resources, slots int) (n *node, names []string) {
 	t.Helper()
 	var config []resourceConfig
 	for i := range resources {
 		config = append(config, pool(fmt.Sprintf("hca%d", i), slots))
 		names = append(names, fmt.Sprintf("rdma/hca%d", i))
 	}
-	return startNode(t, 8, config...), names
+	return newNode(t, 8, config...), names
+}
+
+// nodeWith is the same with everything running.
+func nodeWith(t testing.TB, resources, slots int) (n *node, names []string) {
+	t.Helper()
+	n, names = newNodeWith(t, resources, slots)
+	n.startAll()
+	return n, names
 }
 
 // durations are measured times, in the order of measuring.

@@ -138,8 +138,13 @@ func (k *kubelet) wait(resource string, want counts) time.Duration {
 // waitFull returns how long it took until all of the resources had n healthy devices.
 func (k *kubelet) waitFull(resources []string, n int) time.Duration {
 	k.t.Helper()
-	return eventually(k.t, fmt.Sprintf("resources of %d with all %d devices", len(resources), n), len(resources), func() int {
-		all, have := countsOf(k.m), 0
+	return waitFull(k.t, resources, n, func() map[string]counts { return countsOf(k.m) })
+}
+
+func waitFull(t testing.TB, resources []string, n int, now func() map[string]counts) time.Duration {
+	t.Helper()
+	return eventually(t, fmt.Sprintf("resources with all %d devices", n), len(resources), func() int {
+		all, have := now(), 0
 		for _, name := range resources {
 			if all[name] == full(n) {
 				have++
@@ -252,23 +257,24 @@ func podWith(name, resourceName string, n int64) *v1.Pod {
 	}
 }
 
-// registrations counts the Register calls for a resource that kubelet has taken in
+// registrations counts the Register calls for some resources that kubelet has had in
 // this process, refused ones too.
-func registrations(t testing.TB, resource string) int {
+func registrations(t testing.TB, resources ...string) int {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
+	n := 0
 	for _, family := range families {
 		if family.GetName() != "kubelet_device_plugin_registration_total" {
 			continue
 		}
 		for _, metric := range family.Metric {
-			if metric.Label[0].GetValue() == resource {
-				return int(metric.Counter.GetValue())
+			if slices.Contains(resources, metric.Label[0].GetValue()) {
+				n += int(metric.Counter.GetValue())
 			}
 		}
 	}
-	return 0
+	return n
 }

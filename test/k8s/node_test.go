@@ -62,10 +62,15 @@ func newNode(t testing.TB, hcas int, resources ...resourceConfig) *node {
 func startNode(t testing.TB, hcas int, resources ...resourceConfig) *node {
 	t.Helper()
 	n := newNode(t, hcas, resources...)
-	n.kubelet = startKubelet(t, n.plugins)
+	n.startAll()
+	return n
+}
+
+func (n *node) startAll() {
+	n.t.Helper()
+	n.kubelet = startKubelet(n.t, n.plugins)
 	n.startDiscovery()
 	n.startProxy()
-	return n
 }
 
 func (n *node) discoverySocket() string { return filepath.Join(n.run, "discovery.sock") }

@@ -91,16 +91,24 @@ func startKubeletProcess(t testing.TB, dir string) *kubeletProcess {
 	return k
 }
 
-func (k *kubeletProcess) counts(resource string) counts {
+// all returns the counts of all resources, in a map that is not written to any more.
+func (k *kubeletProcess) all() map[string]counts {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if c, ok := k.last[resource]; ok {
-		return c
-	}
-	return absent
+	return k.last
 }
 
-func (k *kubeletProcess) wait(t testing.TB, resource string, want counts) time.Duration {
-	t.Helper()
-	return eventually(t, "capacity and allocatable of "+resource, want, func() counts { return k.counts(resource) })
+func (k *kubeletProcess) wait(resource string, want counts) time.Duration {
+	k.t.Helper()
+	return eventually(k.t, "capacity and allocatable of "+resource, want, func() counts {
+		if c, ok := k.all()[resource]; ok {
+			return c
+		}
+		return absent
+	})
+}
+
+func (k *kubeletProcess) waitFull(resources []string, n int) time.Duration {
+	k.t.Helper()
+	return waitFull(k.t, resources, n, k.all)
 }

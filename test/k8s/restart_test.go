@@ -109,11 +109,11 @@ func TestKubeletIsKilled(t *testing.T) {
 	kubelet := startKubeletProcess(t, n.plugins)
 	n.startDiscovery()
 	n.startProxy()
-	kubelet.wait(t, hca, full(100))
+	kubelet.wait(hca, full(100))
 	for range 5 {
 		kubelet.kill()
 		kubelet = startKubeletProcess(t, n.plugins)
-		t.Logf("full %v after the start", kubelet.wait(t, hca, full(100)))
+		t.Logf("full %v after the start", kubelet.wait(hca, full(100)))
 	}
 	n.terminate()
 }
@@ -124,13 +124,13 @@ func TestKubeletHangsForAWhile(t *testing.T) {
 	kubelet := startKubeletProcess(t, n.plugins)
 	n.startDiscovery()
 	n.startProxy()
-	kubelet.wait(t, hca, full(100))
+	kubelet.wait(hca, full(100))
 	resume := kubelet.pause()
 	n.host.unplug(0)
 	n.host.plug(1)
 	<-time.After(time.Second) // the hang itself: changes come within a second
 	resume()
-	kubelet.wait(t, hca, full(0))
-	kubelet.wait(t, "rdma/late", full(100))
+	kubelet.wait(hca, full(0))
+	kubelet.wait("rdma/late", full(100))
 	n.terminate()
 }

@@ -60,10 +60,13 @@ func TestNewInstanceBesideTheOld(t *testing.T) {
 		older, registered := n.proxy, registrations(t, hca)
 		n.startProxy()
 		eventually(t, "the new instance has registered", true, func() bool { return registrations(t, hca) > registered })
+		begin := time.Now()
 		older.terminate()
 		n.kubelet.usable(hca, 10)
+		t.Logf("usable %v after the end of the old one", time.Since(begin).Round(time.Millisecond))
 		<-time.After(500 * time.Millisecond) // what kubelet does late, it has done
 		n.kubelet.usable(hca, 10)
+		t.Logf("still usable after %v", time.Since(begin).Round(time.Millisecond))
 	}
 	n.terminate()
 }

@@ -13,15 +13,11 @@ import (
 func TestSIGTERMEndsBothInGoodOrder(t *testing.T) {
 	for name, prepare := range map[string]func(n *node){
 		"all is well": func(n *node) {
-			n.kubelet = startKubelet(n.t, n.plugins)
-			n.startDiscovery()
-			n.startProxy()
+			n.startAll()
 			n.kubelet.wait(hca, full(10))
 		},
 		"just started": func(n *node) {
-			n.kubelet = startKubelet(n.t, n.plugins)
-			n.startDiscovery()
-			n.startProxy()
+			n.startAll()
 			eventually(n.t, "the first sign of life", true, func() bool { return registrations(n.t, hca) > 0 })
 		},
 		"no kubelet": func(n *node) {
@@ -29,9 +25,7 @@ func TestSIGTERMEndsBothInGoodOrder(t *testing.T) {
 			n.startProxy()
 		},
 		"kubelet is gone": func(n *node) {
-			n.kubelet = startKubelet(n.t, n.plugins)
-			n.startDiscovery()
-			n.startProxy()
+			n.startAll()
 			n.kubelet.wait(hca, full(10))
 			n.kubelet.stop()
 		},
@@ -53,14 +47,12 @@ func TestSIGTERMEndsBothInGoodOrder(t *testing.T) {
 			k := startKubeletProcess(n.t, n.plugins)
 			n.startDiscovery()
 			n.startProxy()
-			k.wait(n.t, hca, full(10))
+			k.wait(hca, full(10))
 			k.pause()
 			n.host.unplug(0)
 		},
 		"discoveryd has just come back": func(n *node) {
-			n.kubelet = startKubelet(n.t, n.plugins)
-			n.startDiscovery()
-			n.startProxy()
+			n.startAll()
 			n.kubelet.wait(hca, full(10))
 			n.discovery.kill()
 			n.startDiscovery()
