@@ -156,7 +156,7 @@ func TestHungDeviceIsToldOfAndTheOthersGoOn(t *testing.T) {
 	must(t, err)
 	l, err := v.list(nil)
 	must(t, err)
-	scanner.devices.do(v, l.rdma[0].key(), time.Time{}, func(last *facts) *facts { <-hang; return last })
+	scanner.devices.do(t.Context(), v, l.rdma[0].key(), time.Time{}, func(last *facts) *facts { <-hang; return last })
 	v.release()
 	<-due                                  // it is overdue
 	scanner.devices.patience = time.Minute // for the others
@@ -183,13 +183,13 @@ func TestDeviceThatHasNeverAnsweredIsListedByItsPlace(t *testing.T) {
 func TestPollSeesPortsAndNothingElse(t *testing.T) {
 	host := newHost(t, hca(0), hca(1))
 	scanner := newScanner(t, host.Root())
-	expect(t, "before the first scan", scanner.Poll(), false)
+	expect(t, "before the first scan", scanner.Poll(t.Context()), false)
 	scan(t, scanner)
-	expect(t, "nothing changed", scanner.Poll(), false)
+	expect(t, "nothing changed", scanner.Poll(t.Context()), false)
 	must(t, host.SetPortState("mlx5_1", 1, fakehost.StateDown))
-	expect(t, "port down", scanner.Poll(), true)
+	expect(t, "port down", scanner.Poll(t.Context()), true)
 	scan(t, scanner)
-	expect(t, "scanned", scanner.Poll(), false)
+	expect(t, "scanned", scanner.Poll(t.Context()), false)
 	must(t, host.Remove("mlx5_1"))
-	expect(t, "device gone", scanner.Poll(), true)
+	expect(t, "device gone", scanner.Poll(t.Context()), true)
 }

@@ -7,17 +7,22 @@
 package inventory
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
 	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
 )
 
+// Polls tells whether the last scan has found ports, so that Poll has something to
+// look at.
+func (s *Scanner) Polls() bool { return len(s.polled) > 0 }
+
 // Poll reads the states of the ports that the last scan found, and no more, and
 // tells whether a scan would find something else than that one did. A device that
 // hangs is passed over.
-func (s *Scanner) Poll() (changed bool) {
-	if len(s.polled) == 0 {
+func (s *Scanner) Poll(ctx context.Context) (changed bool) {
+	if !s.Polls() {
 		return false
 	}
 	v, err := openView(s.opts.Root)
@@ -28,7 +33,7 @@ func (s *Scanner) Poll() (changed bool) {
 	var differ atomic.Bool
 	parallel(len(s.polled), func(i int) {
 		e := s.polled[i]
-		s.devices.do(v, e.key(), time.Time{}, func(last *facts) *facts {
+		s.devices.do(ctx, v, e.key(), time.Time{}, func(last *facts) *facts {
 			if last != nil && v.portsDiffer(e, last.device.GetPorts()) {
 				differ.Store(true)
 			}

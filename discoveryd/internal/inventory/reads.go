@@ -6,6 +6,7 @@
 package inventory
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -53,11 +54,12 @@ type answer[T any] struct {
 
 // do runs fn for key and waits for it, but no longer than patience, or until
 // unknownUntil when the key has never answered. fn gets the last answer, if there
-// is one. While an earlier fn of the same key still runs, no other is started.
+// is one. While an earlier fn of the same key still runs, no other is started; nor
+// is one when ctx has ended, which ends the wait too.
 //
 // fn runs in a goroutine of its own, which nobody can end while it hangs; v stays
 // open for it.
-func (r *reads[T]) do(v *view, key string, unknownUntil time.Time, fn func(last T) T) answer[T] {
+func (r *reads[T]) do(ctx context.Context, v *view, key string, unknownUntil time.Time, fn func(last T) T) answer[T] {
 	r.mu.Lock()
 	if r.keys == nil {
 		r.keys = map[string]*read[T]{}
@@ -67,7 +69,7 @@ func (r *reads[T]) do(v *view, key string, unknownUntil time.Time, fn func(last 
 		k = &read[T]{}
 		r.keys[key] = k
 	}
-	if k.running || r.stuck >= maxStuck {
+	if k.running || r.stuck >= maxStuck || ctx.Err() != nil {
 		defer r.mu.Unlock()
 		return r.old(k)
 	}
@@ -92,6 +94,7 @@ func (r *reads[T]) do(v *view, key string, unknownUntil time.Time, fn func(last 
 	select {
 	case <-done:
 	case <-timer.C:
+	case <-ctx.Done():
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

