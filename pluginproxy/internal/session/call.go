@@ -155,22 +155,50 @@ func equal(a, b []*pluginapi.Device) bool {
 	return slices.EqualFunc(a, b, func(x, y *pluginapi.Device) bool { return x == y || proto.Equal(x, y) })
 }
 
-// connWatcher counts the connections of a server.
+// connWatcher tells kubelet's connection from those of others: it is the one that
+// the first call came through, for nobody else has been told the socket's name.
+//
+// When a stranger's session supersedes kubelet's, kubelet hangs up and never
+// comes back by itself. Then the stranger's session ends, too.
 type connWatcher struct{ s *Server }
 
-func (connWatcher) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
-func (connWatcher) HandleRPC(context.Context, stats.RPCStats)                         {}
-func (connWatcher) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+// connKey finds the channel that is closed when a connection has gone.
+type connKey struct{}
 
-// HandleConn is called by gRPC when a connection is accepted and when it is gone.
-func (w connWatcher) HandleConn(_ context.Context, event stats.ConnStats) {
+// TagConn is called by gRPC when a connection is there.
+func (connWatcher) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context {
+	return context.WithValue(ctx, connKey{}, make(chan struct{}))
+}
+
+// TagRPC is called by gRPC for each call.
+func (w connWatcher) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	open, _ := w.s.conns.Get()
-	switch event.(type) {
-	case *stats.ConnBegin:
-		w.s.conns.Set(open + 1)
-	case *stats.ConnEnd:
-		w.s.conns.Set(open - 1)
+	if w.s.kubelet == nil {
+		w.s.kubelet = connection(ctx)
 	}
+	return ctx
+}
+
+// HandleConn is called by gRPC when a connection has begun and when it is gone.
+func (w connWatcher) HandleConn(ctx context.Context, event stats.ConnStats) {
+	if _, gone := event.(*stats.ConnEnd); !gone {
+		return
+	}
+	conn := connection(ctx)
+	close(conn)
+	w.s.mu.Lock()
+	left := conn == w.s.kubelet && w.s.newest != nil
+	w.s.mu.Unlock()
+	if left {
+		w.s.End()
+	}
+}
+
+// HandleRPC has nothing to note.
+func (connWatcher) HandleRPC(context.Context, stats.RPCStats) {}
+
+func connection(ctx context.Context) chan struct{} {
+	conn, _ := ctx.Value(connKey{}).(chan struct{})
+	return conn
 }

@@ -77,11 +77,11 @@ type Server struct {
 	started chan struct{} // closed when the first session begins
 	over    chan struct{} // closed when no session will ever be served again
 
-	mu     sync.Mutex
-	newest *call
-	ended  bool               // no new call is taken
-	conns  *latest.Value[int] // open connections of all peers
-	closed sync.Once          // guards over
+	mu      sync.Mutex
+	newest  *call
+	ended   bool          // no new call is taken
+	kubelet chan struct{} // closed when kubelet has hung up; nil until it has called
+	closed  sync.Once     // guards over
 }
 
 // Serve answers on lis at once and until Stop, which closes it.
@@ -93,7 +93,6 @@ func Serve(lis net.Listener, cfg Config) *Server {
 		cfg:     cfg,
 		started: make(chan struct{}),
 		over:    make(chan struct{}),
-		conns:   latest.New(0),
 	}
 	s.grpc = grpc.NewServer(
 		grpc.StatsHandler(connWatcher{s}),
@@ -151,19 +150,20 @@ func (s *Server) Stop() {
 	s.work.Wait()
 }
 
-// Disconnected waits until no peer is connected, or until ctx ends; it reports
-// which. A server that never was connected is disconnected.
+// Disconnected waits until kubelet has closed its connection, or until ctx ends;
+// it reports which. A server that never was called is disconnected.
 func (s *Server) Disconnected(ctx context.Context) bool {
-	for {
-		open, changed := s.conns.Get()
-		if open == 0 {
-			return true
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return false
-		}
+	s.mu.Lock()
+	gone := s.kubelet
+	s.mu.Unlock()
+	if gone == nil {
+		return true
+	}
+	select {
+	case <-gone:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -59,4 +59,3 @@ func TestR22_ServerWhoseListenerBreaksIsOver(t *testing.T) {
 	defer s.Stop()
 	await(t, s.Over())
 }
-
