@@ -181,15 +181,30 @@ func TestDeviceThatHasNeverAnsweredIsListedByItsPlace(t *testing.T) {
 }
 
 func TestPollSeesPortsAndNothingElse(t *testing.T) {
-	host := newHost(t, hca(0), hca(1))
+	ether, ib, bare := hca(0), hca(1), hca(2)
+	ether.Nets = []fakehost.Net{{Name: "ens0", Carrier: "1"}}
+	ib.Ports = []fakehost.Port{{LinkLayer: fakehost.InfiniBand}}
+	ib.Nets = []fakehost.Net{{Name: "ib0", Carrier: "1"}} // has no say
+	bare.Nets = []fakehost.Net{}
+	host := newHost(t, ether, ib, bare)
 	scanner := newScanner(t, host.Root())
-	expect(t, "before the first scan", scanner.Poll(t.Context()), false)
-	scan(t, scanner)
-	expect(t, "nothing changed", scanner.Poll(t.Context()), false)
-	must(t, host.SetPortState("mlx5_1", 1, fakehost.StateDown))
-	expect(t, "port down", scanner.Poll(t.Context()), true)
-	scan(t, scanner)
-	expect(t, "scanned", scanner.Poll(t.Context()), false)
-	must(t, host.Remove("mlx5_1"))
-	expect(t, "device gone", scanner.Poll(t.Context()), true)
+	twice := func() [2]bool { return [2]bool{scanner.Poll(t.Context()), scanner.Poll(t.Context())} }
+	expect(t, "before the first scan", twice(), [2]bool{})
+	for _, step := range []struct {
+		what   string
+		change func() error
+		want   [2]bool
+	}{
+		{"nothing", func() error { return nil }, [2]bool{false, false}},
+		{"carrier lost", func() error { return host.SetCarrier("ens0", false) }, [2]bool{true, true}},
+		{"InfiniBand port down", func() error { return host.SetPortState("mlx5_1", 1, fakehost.StateDown) }, [2]bool{false, true}},
+		{"Ethernet port without net down", func() error { return host.SetPortState("mlx5_2", 1, fakehost.StateDown) }, [2]bool{false, true}},
+		{"device gone", func() error { return host.Remove("mlx5_1") }, [2]bool{true, true}},
+	} {
+		scan(t, scanner)
+		must(t, step.change())
+		expect(t, step.what, twice(), step.want)
+		scan(t, scanner)
+		expect(t, step.what+", scanned", twice(), [2]bool{})
+	}
 }

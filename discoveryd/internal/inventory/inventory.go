@@ -72,6 +72,7 @@ type Scanner struct {
 
 	// polled are the devices of the last scan whose ports are worth a look.
 	polled []entry
+	polls  int // how often that was done
 }
 
 var (
