@@ -40,15 +40,15 @@ func (e unreachable) Unwrap() error { return e.error }
 func isUnreachable(err error) bool { return errors.As(err, &unreachable{}) }
 
 // dialKubelet connects to kubelet.sock and tells which one that was: the path led
-// to the same socket before and after.
-func dialKubelet(ctx context.Context, path string) (net.Conn, Generation, error) {
+// to the same socket before and after. The directory then knows of no older one.
+func dialKubelet(ctx context.Context, dir *Dir) (net.Conn, Generation, error) {
 	for {
-		before := generationOf(path)
-		conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", path)
+		before := dir.lookForKubelet()
+		conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", dir.KubeletSocket())
 		if err != nil {
 			return nil, before, unreachable{fmt.Errorf("as uid %d: %w", os.Geteuid(), err)}
 		}
-		if before.Present() && generationOf(path) == before {
+		if before.Present() && dir.lookForKubelet() == before {
 			return conn, before, nil
 		}
 		_ = conn.Close()

@@ -237,11 +237,15 @@ func (d *Dir) clean() {
 	}
 }
 
-func (d *Dir) lookForKubelet() {
+// lookForKubelet returns the kubelet.sock of now, and makes it what Kubelet returns.
+func (d *Dir) lookForKubelet() Generation {
+	d.mu.Lock() // over both steps: what was seen earlier must not be set later
+	defer d.mu.Unlock()
 	now := generationOf(d.KubeletSocket())
 	if last, _ := d.kubelet.Get(); now != last {
 		d.kubelet.Set(now)
 	}
+	return now
 }
 
 func (d *Dir) lookAtGuard(name string) {

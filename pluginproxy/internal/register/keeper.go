@@ -154,7 +154,7 @@ func (k *Keeper) pause(ctx context.Context, d time.Duration, than Generation) bo
 // kubelet of now, and stays for as long as the session is worth keeping. It
 // returns why it is not, after kubelet has had the time to notice.
 func (k *Keeper) hold(ctx context.Context) error {
-	conn, kubelet, err := dialKubelet(ctx, k.Dir.KubeletSocket())
+	conn, kubelet, err := dialKubelet(ctx, k.Dir)
 	if err != nil {
 		k.Stats.Unreachable.Add(1)
 		return err
