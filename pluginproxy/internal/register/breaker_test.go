@@ -6,6 +6,7 @@ package register
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -33,4 +34,29 @@ func TestKubeletThatTheDirHasNotSeenYet(t *testing.T) {
 		n.eventually(healthy(widget, 10))
 		n.never(func(s fakekubelet.State) bool { return len(s.Registrations) > 2 })
 	})
+}
+
+// Without kubelet.sock nobody can be asked to take us back, and a session needs
+// neither file.
+func TestSessionOutlivesTheFilesAroundIt(t *testing.T) {
+	for name, wipe := range map[string]func(n *node) error{
+		"directory emptied":     func(n *node) error { return n.CleanDirectory() },
+		"directory made anew":   func(n *node) error { return n.RecreateDirectory() },
+		"own socket goes first": func(n *node) error { return firstError(n.RemovePluginSockets(), os.Remove(n.SocketPath())) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothKubelets(t, func(t *testing.T, n *node) {
+				must(t, n.Start())
+				n.keep(widget, 10, DefaultTiming)
+				n.eventually(healthy(widget, 10))
+				must(t, wipe(n))
+				n.never(func(s fakekubelet.State) bool { return !healthy(widget, 10)(s) })
+				must(t, n.Rebind())
+				n.eventually(func(s fakekubelet.State) bool { return healthy(widget, 10)(s) && last(s).Bind == s.Bind() })
+				if got := n.sockets(); len(got) != 1 {
+					t.Errorf("sockets %v, want one", got)
+				}
+			})
+		})
+	}
 }

@@ -36,11 +36,13 @@ type Timing struct {
 	Session time.Duration
 	// Disconnect bounds the wait for kubelet to close its connection.
 	Disconnect time.Duration
-	// Grace is how long a replaced kubelet may take to close its connection by
-	// itself before the session is ended from this side.
+	// Grace is how long a change of kubelet may take to become complete before the
+	// session is ended from this side: until a replaced kubelet has closed its
+	// connection, or until kubelet.sock is wiped like our own socket.
 	Grace time.Duration
-	// Settle is the pause after that. Kubelet up to 1.36 stops whatever endpoint is
-	// current when it reaps an older one; a Register must not land before it has.
+	// Settle is the pause after the end of the connection. Kubelet up to 1.36 stops
+	// whatever endpoint is current when it reaps an older one; a Register must not
+	// land before it has.
 	Settle time.Duration
 	// Stable is how long a session must last for its end to be an event of its
 	// own and not one more failure in a row.
@@ -199,6 +201,10 @@ func (k *Keeper) watch(ctx context.Context, kubelet Generation, server *session.
 		if now.Present() && now != kubelet {
 			return errReplaced
 		}
+		gone := socketGone
+		if !now.Present() {
+			gone = nil // the session needs no file, and nobody could take us back
+		}
 		select {
 		case err := <-registered:
 			registered = nil
@@ -227,8 +233,12 @@ func (k *Keeper) watch(ctx context.Context, kubelet Generation, server *session.
 			return fmt.Errorf("kubelet accepted the registration but opened no session within %v", k.Timing.Session)
 		case <-server.Over():
 			return sessionLost{stable: !begun.IsZero() && time.Since(begun) >= k.Timing.Stable}
-		case <-socketGone:
-			return errSocketGone
+		case <-gone:
+			// Whoever wipes the directory may not have come to kubelet.sock yet.
+			k.pause(ctx, k.Timing.Grace, kubelet)
+			if now, _ := k.Dir.Kubelet(); now == kubelet {
+				return errSocketGone
+			}
 		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
