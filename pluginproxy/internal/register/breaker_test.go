@@ -60,3 +60,15 @@ func TestSessionOutlivesTheFilesAroundIt(t *testing.T) {
 		})
 	}
 }
+
+func TestALongSessionEndsTheBackOffWhateverEndsIt(t *testing.T) {
+	n := newNode(t, fakekubelet.ByPath)
+	n.RefuseNext(5, nil) // the next wait would be 2.4 seconds or more
+	must(t, n.Start())
+	timing := DefaultTiming
+	timing.Stable = time.Millisecond
+	n.keep(widget, 10, timing)
+	n.eventually(healthy(widget, 10))
+	must(t, n.RemovePluginSockets())
+	n.eventuallyWithin(2*time.Second, sessions(2, 10))
+}

@@ -23,14 +23,10 @@ import (
 )
 
 var (
-	errReplaced   = errors.New("kubelet was restarted: kubelet.sock is another one")
-	errSocketGone = errors.New("our own socket was removed")
+	errReplaced    = errors.New("kubelet was restarted: kubelet.sock is another one")
+	errSocketGone  = errors.New("our own socket was removed")
+	errSessionLost = errors.New("the session has ended") // with kubelet.sock unchanged
 )
-
-// sessionLost is the end of a session with kubelet.sock unchanged.
-type sessionLost struct{ stable bool }
-
-func (sessionLost) Error() string { return "kubelet ended the session" }
 
 // unreachable is a kubelet that could not be asked; a refusal is its answer.
 type unreachable struct{ error }
@@ -107,9 +103,6 @@ const (
 func (b *backoff) after(err error) time.Duration {
 	if errors.Is(err, errReplaced) {
 		return 0
-	}
-	if lost := (sessionLost{}); errors.As(err, &lost) && lost.stable {
-		*b = backoff{}
 	}
 	first, limit := refusedFirst, refusedCap
 	if isUnreachable(err) {

@@ -89,6 +89,7 @@ type Keeper struct {
 	Stats    Stats
 
 	state *latest.Value[State]
+	retry backoff // Run's own
 }
 
 // NewKeeper returns a Keeper for resource.
@@ -105,7 +106,6 @@ func (k *Keeper) State() (State, <-chan struct{}) { return k.state.Get() }
 // Run serves and registers the resource, again and again, until ctx ends. It
 // returns when everything it started has ended and its socket is removed.
 func (k *Keeper) Run(ctx context.Context) {
-	var retry backoff
 	var with Generation
 	for {
 		kubelet, changed := k.Dir.Kubelet()
@@ -119,14 +119,14 @@ func (k *Keeper) Run(ctx context.Context) {
 			}
 		}
 		if kubelet != with {
-			with, retry = kubelet, backoff{}
+			with, k.retry = kubelet, backoff{}
 		}
 		err := k.hold(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		k.lost(err)
-		if !k.pause(ctx, retry.after(err), with) {
+		if !k.pause(ctx, k.retry.after(err), with) {
 			return
 		}
 	}
@@ -181,6 +181,9 @@ func (k *Keeper) hold(ctx context.Context) error {
 	calling.Go(func() { registered <- register(call, conn, k.request(name)) })
 
 	why := k.watch(ctx, kubelet, server, registered, socketGone)
+	if s, _ := k.State(); s.Session && time.Since(s.Since) >= k.Timing.Stable {
+		k.retry = backoff{}
+	}
 	if ctx.Err() == nil {
 		k.lost(why)
 		k.settle(ctx, kubelet, server, why)
@@ -191,11 +194,8 @@ func (k *Keeper) hold(ctx context.Context) error {
 // watch waits until the session that is to come, or has come, is lost or of no
 // more use, and returns why.
 func (k *Keeper) watch(ctx context.Context, kubelet Generation, server *session.Server, registered <-chan error, socketGone <-chan struct{}) error {
-	var (
-		started = server.Started()
-		begun   time.Time // of the session
-		tooLate <-chan time.Time
-	)
+	started := server.Started()
+	var tooLate <-chan time.Time
 	for {
 		now, changed := k.Dir.Kubelet()
 		if now.Present() && now != kubelet {
@@ -226,13 +226,13 @@ func (k *Keeper) watch(ctx context.Context, kubelet Generation, server *session.
 				tooLate = timer.C
 			}
 		case <-started:
-			started, tooLate, begun = nil, nil, time.Now()
+			started, tooLate = nil, nil
 			k.update(func(s *State) { s.Session, s.Problem = true, "" })
 			k.Log.Info("kubelet has opened a session")
 		case <-tooLate:
 			return fmt.Errorf("kubelet accepted the registration but opened no session within %v", k.Timing.Session)
 		case <-server.Over():
-			return sessionLost{stable: !begun.IsZero() && time.Since(begun) >= k.Timing.Stable}
+			return errSessionLost
 		case <-gone:
 			// Whoever wipes the directory may not have come to kubelet.sock yet.
 			k.pause(ctx, k.Timing.Grace, kubelet)
