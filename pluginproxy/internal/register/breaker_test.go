@@ -7,6 +7,7 @@ package register
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,4 +72,16 @@ func TestALongSessionEndsTheBackOffWhateverEndsIt(t *testing.T) {
 	n.eventually(healthy(widget, 10))
 	must(t, n.RemovePluginSockets())
 	n.eventuallyWithin(2*time.Second, sessions(2, 10))
+}
+
+func TestSinceIsWhenTheStateChangedNotTheReason(t *testing.T) {
+	n := newNode(t, fakekubelet.ByPath)
+	k := n.keep(widget, 10, DefaultTiming)
+	k.until(t, func(s State) bool { return strings.HasPrefix(s.Problem, "waiting for") })
+	before, _ := k.State()
+	must(t, n.StaleSocket())
+	k.until(t, func(s State) bool { return strings.Contains(s.Problem, "connection refused") })
+	if after, _ := k.State(); after.Since != before.Since {
+		t.Errorf("since %v, then since %v", before.Since, after.Since)
+	}
 }

@@ -298,10 +298,13 @@ func (k *Keeper) lost(why error) {
 
 // update changes the state. Only the goroutine of Run calls it.
 func (k *Keeper) update(change func(*State)) {
-	s, _ := k.state.Get()
-	change(&s)
-	s.Since = time.Now()
-	k.state.Set(s)
+	before, _ := k.state.Get()
+	now := before
+	change(&now)
+	if now.Registered != before.Registered || now.Session != before.Session {
+		now.Since = time.Now()
+	}
+	k.state.Set(now)
 }
 
 func closed(c <-chan struct{}) bool {
