@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
 	"github.com/rdma-relay/rdma-relay/test/fakekubelet"
 )
 
@@ -84,4 +87,46 @@ func TestSinceIsWhenTheStateChangedNotTheReason(t *testing.T) {
 	if after, _ := k.State(); after.Since != before.Since {
 		t.Errorf("since %v, then since %v", before.Since, after.Since)
 	}
+}
+
+// As with a full disk or no file descriptors left: nothing that kubelet could be
+// spared, and nothing new to say at each try.
+func TestListenThatFailsIsSaidOnceAndTriedOften(t *testing.T) {
+	n := newNode(t, fakekubelet.ByPath)
+	must(t, n.Start())
+	// On this way to the directory kubelet.sock fits into a socket's address, and
+	// our names do not.
+	long := n.Dir() + strings.Repeat("d", 90-len(n.Dir()))
+	must(t, os.Symlink(n.Dir(), long))
+	defer func() { _ = os.Remove(long) }()
+	n.dir = NewDir(long, 0, n.log())
+	n.run(n.dir.Run)
+	k := n.keep(widget, 10, DefaultTiming)
+	waitFor(t, func() bool { return k.Sockets.count.Load() >= 9 })
+	if got := strings.Count(n.logs.String(), "no session with kubelet"); got != 1 {
+		t.Errorf("said %d times, want once:\n%s", got, n.logs)
+	}
+}
+
+// A kubelet that is stopped (SIGSTOP): the kernel still connects for it.
+func TestKubeletThatHangs(t *testing.T) {
+	n := newNode(t, fakekubelet.ByPath)
+	socket := listen(t, n.SocketPath())
+	defer func() { _ = socket.Close() }()
+	timing := DefaultTiming
+	timing.Register = 50 * time.Millisecond
+	k := n.keep(widget, 10, timing)
+	k.until(t, func(s State) bool { return strings.Contains(s.Problem, "has not answered") })
+	if got := k.Stats.Refused.Load(); got != 0 {
+		t.Errorf("%d registrations count as refused by a kubelet that says nothing", got)
+	}
+	// It wakes up, finds calls that were given up, and then one that was not.
+	silent := &silentKubelet{calls: make(chan string, 100)}
+	server := grpc.NewServer()
+	pluginapi.RegisterRegistrationServer(server, silent)
+	n.run(func(ctx context.Context) {
+		defer context.AfterFunc(ctx, server.Stop)()
+		_ = server.Serve(socket)
+	})
+	k.until(t, func(s State) bool { return s.Registered })
 }

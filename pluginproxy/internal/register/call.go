@@ -28,7 +28,8 @@ var (
 	errSessionLost = errors.New("the session has ended") // with kubelet.sock unchanged
 )
 
-// unreachable is a kubelet that could not be asked; a refusal is its answer.
+// unreachable is a kubelet that could not be asked or did not answer; a refusal is
+// its answer.
 type unreachable struct{ error }
 
 func (e unreachable) Unwrap() error { return e.error }
@@ -76,21 +77,24 @@ func register(ctx context.Context, conn net.Conn, request *pluginapi.RegisterReq
 		return nil
 	}
 	s := status.Convert(err)
-	// Kubelet's text holds the socket's name, which is another at each try; the
-	// rest tells whether this is a new problem.
-	text := strings.ReplaceAll(s.Message(), request.Endpoint, "SOCKET")
-	if s.Code() == codes.Unavailable || s.Code() == codes.Canceled {
-		return unreachable{fmt.Errorf("call Register: %s", text)}
+	text := without(request.Endpoint, s.Message())
+	switch s.Code() {
+	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded: // made by gRPC
+		return unreachable{fmt.Errorf("kubelet has not answered Register: %s", text)}
 	}
 	return fmt.Errorf("kubelet refused the registration: %s (%s)", text, s.Code())
 }
+
+// without takes our socket's name, which is another at each try, out of a text: the
+// rest tells whether this is a new problem.
+func without(name, text string) string { return strings.ReplaceAll(text, name, "SOCKET") }
 
 // backoff counts failures in a row with one kubelet. The zero value is ready.
 type backoff struct{ next time.Duration }
 
 const (
-	// A kubelet that can't be reached is between bind and listen, or dead; asking
-	// costs it nothing.
+	// A kubelet that can't be reached is between bind and listen, or dead, or we
+	// can't listen; trying costs it nothing.
 	unreachableFirst, unreachableCap = 2 * time.Millisecond, 2 * time.Second
 	// Each refused registration costs kubelet a connection that it does not close
 	// (grpc client of a failed dial-back), so not too often.

@@ -166,7 +166,7 @@ func (k *Keeper) hold(ctx context.Context) error {
 	name := k.Sockets.Next(k.Resource)
 	listener, err := unixsock.Listen(filepath.Join(k.Dir.Path(), name), unixsock.Options{Mode: 0o600})
 	if err != nil {
-		return fmt.Errorf("serve as uid %d: %w", os.Geteuid(), err)
+		return unreachable{fmt.Errorf("serve as uid %d: %s", os.Geteuid(), without(name, err.Error()))}
 	}
 	socketGone, release := k.Dir.Guard(name, listener.ID())
 	defer release()
