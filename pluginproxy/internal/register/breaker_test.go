@@ -7,11 +7,13 @@ package register
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/rdma-relay/rdma-relay/test/fakekubelet"
@@ -129,4 +131,55 @@ func TestKubeletThatHangs(t *testing.T) {
 		_ = server.Serve(socket)
 	})
 	k.until(t, func(s State) bool { return s.Registered })
+}
+
+func TestEndComesSoonThoughKubeletHangs(t *testing.T) {
+	n := newNode(t, fakekubelet.ByPath)
+	socket := listen(t, n.SocketPath())
+	defer func() { _ = socket.Close() }()
+	k := n.keep(widget, 10, DefaultTiming)
+	conn, err := socket.Accept()
+	must(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = conn.Read(make([]byte, 1)) // the Register call is under way
+	must(t, err)
+	begin := time.Now()
+	k.stop()
+	if d := time.Since(begin); d > 2*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
+// Kubelet up to 1.36 forgets whatever client is registered under the name when a
+// dial-back fails, so a call that is given up must be over before the next one.
+func TestACallGivenUpIsOverBeforeTheNextOne(t *testing.T) {
+	n := newNode(t, fakekubelet.ByName)
+	n.SlowRegister(time.Hour)
+	must(t, n.Start())
+	n.keep(widget, 10, DefaultTiming)
+	n.eventually(func(s fakekubelet.State) bool { return len(s.Registrations) == 1 })
+	must(t, n.RemovePluginSockets())
+	n.eventually(func(s fakekubelet.State) bool { return len(s.Registrations) == 2 })
+	n.SlowRegister(0)
+	n.eventually(healthy(widget, 10))
+	calls := n.State().Registrations
+	if gap := calls[1].At.Sub(calls[0].Answered); gap < DefaultTiming.Settle {
+		t.Errorf("the second call came %v after the end of the first", gap)
+	}
+}
+
+func TestStrangersSessionDoesNotKeepKubeletOut(t *testing.T) {
+	bothKubelets(t, func(t *testing.T, n *node) {
+		must(t, n.Start())
+		n.keep(widget, 10, DefaultTiming)
+		n.eventually(healthy(widget, 10))
+		conn, err := grpc.NewClient("unix:"+filepath.Join(n.Dir(), n.sockets()[0]), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		must(t, err)
+		defer func() { _ = conn.Close() }()
+		stream, err := pluginapi.NewDevicePluginClient(conn).ListAndWatch(t.Context(), &pluginapi.Empty{})
+		must(t, err)
+		_, err = stream.Recv()
+		must(t, err)
+		n.eventually(sessions(2, 10))
+	})
 }

@@ -175,12 +175,14 @@ func (k *Keeper) hold(ctx context.Context) error {
 
 	call, cancel := context.WithTimeout(ctx, k.Timing.Register)
 	var calling sync.WaitGroup
-	defer calling.Wait()
-	defer cancel()
 	registered := make(chan error, 1)
 	calling.Go(func() { registered <- register(call, conn, k.request(name)) })
 
 	why := k.watch(ctx, kubelet, server, registered, socketGone)
+	// A call that is given up ends before the pauses below: kubelet up to 1.36 then
+	// forgets whatever plugin has the resource's name.
+	cancel()
+	calling.Wait()
 	if s, _ := k.State(); s.Session && time.Since(s.Since) >= k.Timing.Stable {
 		k.retry = backoff{}
 	}
