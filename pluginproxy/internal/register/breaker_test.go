@@ -178,8 +178,7 @@ func TestStrangersSessionDoesNotKeepKubeletOut(t *testing.T) {
 		defer func() { _ = conn.Close() }()
 		stream, err := pluginapi.NewDevicePluginClient(conn).ListAndWatch(t.Context(), &pluginapi.Empty{})
 		must(t, err)
-		_, err = stream.Recv()
-		must(t, err)
+		_, _ = stream.Recv() // a list, or that it was ended already
 		n.eventually(sessions(2, 10))
 	})
 }
