@@ -8,6 +8,7 @@ package relay
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,6 +54,7 @@ type Relay struct {
 	opts    Options
 	log     *slog.Logger
 	sockets *register.Names
+	left    map[string]time.Time // when a resource that was taken out was let go; Run's own
 
 	mu      sync.Mutex
 	serving map[string]*served
@@ -75,7 +77,8 @@ func New(src Sources, opts Options, log *slog.Logger) *Relay {
 	if opts.Timing == (register.Timing{}) {
 		opts.Timing = register.DefaultTiming
 	}
-	return &Relay{src: src, opts: opts, log: log, sockets: register.NewNames(), serving: map[string]*served{}}
+	return &Relay{src: src, opts: opts, log: log, sockets: register.NewNames(),
+		left: map[string]time.Time{}, serving: map[string]*served{}}
 }
 
 // input is what the resources depend on.
@@ -177,6 +180,9 @@ func (r *Relay) apply(ctx context.Context, resources []*resource.Resource, stale
 	}
 	r.mu.Unlock()
 	stop(gone)
+	for _, s := range gone {
+		r.left[s.now.Name] = time.Now()
+	}
 }
 
 // serve starts the keeper of a new resource.
@@ -190,10 +196,20 @@ func (r *Relay) serve(ctx context.Context, res *resource.Resource) *served {
 	}
 	cfg := session.Config{Offer: s.offer, Stats: s.stats, Log: log, Interval: r.opts.ListInterval}
 	s.keeper = register.NewKeeper(res.Name, r.src.Kubelet, r.sockets, cfg, r.opts.Timing, log)
+	// Kubelet up to 1.36 stops whatever endpoint is current when it has noticed the
+	// end of an older one, so a resource that is put back must not be too quick.
+	wait := r.opts.Timing.Disconnect + r.opts.Timing.Settle - time.Since(r.left[res.Name])
+	delete(r.left, res.Name)
 	ctx, s.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(s.ended)
-		s.keeper.Run(ctx)
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			s.keeper.Run(ctx)
+		case <-ctx.Done():
+		}
 	}()
 	return s
 }
@@ -218,9 +234,10 @@ func (r *Relay) stopAll() {
 	stop(all)
 }
 
-// say logs what a resource exposes, when that has changed.
+// say logs what a resource exposes, when that has changed or is so for another
+// reason.
 func (r *Relay) say(before, after *resource.Resource) {
-	if before != nil && count(before) == count(after) {
+	if before != nil && count(before) == count(after) && slices.Equal(before.Hints, after.Hints) {
 		return
 	}
 	c := count(after)
