@@ -34,8 +34,12 @@ e2e-kubelet: build ## Run the binaries against kubelet's real device manager (fi
 	cd test/k8s && RDMA_RELAY_BIN=$(CURDIR)/bin ../run.sh -norace ./...
 
 .PHONY: bench
-bench: build ## Measure what the README and docs claim (benchstat-friendly)
-	go test -run '^$$' -bench . -benchmem -count $(or $(COUNT),3) ./...
+bench: build ## Measure what the README claims, COUNT times (default 3; benchstat-friendly)
+	go test -tags grpcnotrace -p 1 -run '^$$' -bench . -benchmem -count $(or $(COUNT),3) ./...
+
+.PHONY: bench-kubelet
+bench-kubelet: build ## The same against kubelet's real device manager
+	cd test/k8s && RDMA_RELAY_BIN=$(CURDIR)/bin go test -run '^$$' -bench . -count $(or $(COUNT),3) . 2>/dev/null
 
 .PHONY: fuzz
 fuzz: ## Fuzz each parser for FUZZTIME (default 30s)
