@@ -55,6 +55,11 @@ func newNode(t *testing.T, b fakekubelet.Bookkeeping) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(path) })
+	return newNodeAt(t, b, path)
+}
+
+func newNodeAt(t *testing.T, b fakekubelet.Bookkeeping, path string) *node {
+	t.Helper()
 	k := fakekubelet.New(path, fakekubelet.Options{Bookkeeping: b, DialTimeout: 300 * time.Millisecond})
 	t.Cleanup(func() { must(t, k.Close()) })
 	n := &node{Kubelet: k, t: t, logs: &syncBuffer{}}
