@@ -16,7 +16,7 @@ import (
 	"github.com/rdma-relay/rdma-relay/test/fakekubelet"
 )
 
-// The choice that docs/kubelet.md tells: no empty list at the end, and the same IDs
+// The choice that docs/architecture.md tells: no empty list at the end, and the same IDs
 // in the next life.
 func TestR16_EndSendsNoEmptyListAndTheNextLifeHasTheSameIDs(t *testing.T) {
 	bothKubelets(t, func(t *testing.T, b fakekubelet.Bookkeeping) {
