@@ -94,13 +94,6 @@ var kubeletSocket = filepath.Base(pluginapi.KubeletSocket)
 // another is seen or it is gone.
 func (d *Dir) Kubelet() (Generation, <-chan struct{}) { return d.kubelet.Get() }
 
-// Absent reports whether the directory itself was missing at the last look.
-func (d *Dir) Absent() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.there == absent
-}
-
 // Guard watches a file of ours below the directory: gone is closed when the name
 // does not lead to the file id any more. Call release when done.
 func (d *Dir) Guard(name string, id unixsock.ID) (gone <-chan struct{}, release func()) {
@@ -202,9 +195,16 @@ func (f *follower) follow() {
 	f.failed = err != nil
 }
 
+// errDeleted is a directory that nothing can be made in any more. Its name may lead
+// to it still by way of a mount, as in a container; only a new mount helps.
+var errDeleted = errors.New("the directory that is mounted here was deleted: restart this container")
+
 func (d *Dir) lookAtAll() {
 	now := present
-	_, err := os.Stat(d.path)
+	st, err := stat(d.path)
+	if err == nil && st.Nlink == 0 {
+		err = errDeleted
+	}
 	if err != nil {
 		now = absent
 	}
@@ -263,15 +263,17 @@ func (d *Dir) lookAtGuard(name string) {
 // generationOf reads the generation of the socket at path; whatever is no socket
 // counts as absent.
 func generationOf(path string) Generation {
-	var st syscall.Stat_t
+	st, err := stat(path)
+	if err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFSOCK {
+		return Generation{}
+	}
+	return Generation{dev: st.Dev, ino: st.Ino, ctime: st.Ctim}
+}
+
+func stat(path string) (st syscall.Stat_t, err error) {
 	for {
-		err := syscall.Stat(path, &st)
-		if errors.Is(err, syscall.EINTR) {
-			continue
+		if err = syscall.Stat(path, &st); !errors.Is(err, syscall.EINTR) {
+			return st, err
 		}
-		if err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFSOCK {
-			return Generation{}
-		}
-		return Generation{dev: st.Dev, ino: st.Ino, ctime: st.Ctim}
 	}
 }

@@ -5,6 +5,7 @@
 package register
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,4 +69,15 @@ func TestDirectoryBehindALinkThatMoves(t *testing.T) {
 			n.eventually(healthy(widget, 10))
 		})
 	}
+}
+
+// A container's mount goes on leading to a directory that was deleted on the host.
+func TestDeletedDirectoryIsSaidToBe(t *testing.T) {
+	n := newNode(t, fakekubelet.ByPath)
+	mount, err := os.Open(n.Dir())
+	must(t, err)
+	defer func() { _ = mount.Close() }()
+	must(t, os.Remove(n.Dir()))
+	n.run(NewDir(fmt.Sprintf("/proc/self/fd/%d", mount.Fd()), 0, n.log()).Run)
+	waitFor(t, func() bool { return strings.Contains(n.logs.String(), "was deleted") })
 }
