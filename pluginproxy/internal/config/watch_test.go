@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -164,7 +165,11 @@ func TestBadFileIsRefusedAndTheOldOneStands(t *testing.T) {
 		"a rule":    func(t *testing.T, path string) { put(t, path, sized("-1")) },
 		"empty":     func(t *testing.T, path string) { put(t, path, "") },
 		"removed":   func(t *testing.T, path string) { must(t, os.Remove(path)) },
-		"directory": func(t *testing.T, path string) { must(t, os.Remove(path)); must(t, os.Mkdir(path, 0o700)) },
+		"directory": func(t *testing.T, path string) {
+			must(t, os.Mkdir(path+".new", 0o700))
+			must(t, unix.Renameat2(unix.AT_FDCWD, path+".new", unix.AT_FDCWD, path, unix.RENAME_EXCHANGE))
+			must(t, os.Remove(path+".new"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "config.json")
