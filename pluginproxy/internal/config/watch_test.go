@@ -161,10 +161,10 @@ func TestConfigMapSwapIsTakenAtOnce(t *testing.T) {
 
 func TestBadFileIsRefusedAndTheOldOneStands(t *testing.T) {
 	for name, bad := range map[string]func(t *testing.T, path string){
-		"syntax":    func(t *testing.T, path string) { put(t, path, `{"configList": [`) },
-		"a rule":    func(t *testing.T, path string) { put(t, path, sized("-1")) },
-		"empty":     func(t *testing.T, path string) { put(t, path, "") },
-		"removed":   func(t *testing.T, path string) { must(t, os.Remove(path)) },
+		"syntax":  func(t *testing.T, path string) { put(t, path, `{"configList": [`) },
+		"a rule":  func(t *testing.T, path string) { put(t, path, sized("-1")) },
+		"empty":   func(t *testing.T, path string) { put(t, path, "") },
+		"removed": func(t *testing.T, path string) { must(t, os.Remove(path)) },
 		"directory": func(t *testing.T, path string) {
 			must(t, os.Mkdir(path+".new", 0o700))
 			must(t, unix.Renameat2(unix.AT_FDCWD, path+".new", unix.AT_FDCWD, path, unix.RENAME_EXCHANGE))

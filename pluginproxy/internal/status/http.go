@@ -24,7 +24,7 @@ import (
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // Register adds the metrics made from reports, those of the Go runtime and those
-// of the process to reg, and returns what observes the time of allocations.
+// of the process to reg.
 func Register(reg prometheus.Registerer, from Reporter) error {
 	return errors.Join(
 		reg.Register(collector{from}),
@@ -48,6 +48,7 @@ func Handler(from Reporter, metrics prometheus.Gatherer, log *slog.Logger) http.
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorHandling:       promhttp.ContinueOnError, // one bad metric must not hide the others
 		MaxRequestsInFlight: 4,
 	}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -91,6 +92,10 @@ const (
 // Serve answers on address with handler until ctx ends. Devices matter more than
 // metrics: an address that can't be had is said once and tried again.
 func Serve(ctx context.Context, address string, handler http.Handler, log *slog.Logger) {
+	serve(ctx, address, handler, retryListen, log)
+}
+
+func serve(ctx context.Context, address string, handler http.Handler, retry time.Duration, log *slog.Logger) {
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -114,10 +119,10 @@ func Serve(ctx context.Context, address string, handler http.Handler, log *slog.
 		}
 		if !said {
 			log.Error("no metrics or health: the address can't be served; devices are served all the same",
-				"address", address, "error", err, "retry", retryListen)
+				"address", address, "error", err, "retry", retry)
 			said = true
 		}
-		timer := time.NewTimer(retryListen)
+		timer := time.NewTimer(retry)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

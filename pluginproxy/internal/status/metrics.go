@@ -60,7 +60,7 @@ var (
 	descScan = desc("discovery_scan_seconds",
 		"Duration of discoveryd's last completed scan.")
 	descRejected = desc("snapshots_rejected_total",
-		"Snapshots refused because they broke the protocol.")
+		"Messages of discoveryd refused because they broke the protocol.")
 	descExclusive = desc("netns_exclusive",
 		"1 when the RDMA subsystem's network name space mode is exclusive, in which devices can't be shared.")
 	descConfig = desc("config_info",
@@ -95,17 +95,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		gauge(descScan, rep.Discovery.ScanSeconds)
 		gauge(descExclusive, number(rep.Discovery.NetnsMode == "exclusive"))
 	}
-	for _, d := range rep.Snapshot.GetDevices() {
-		ports := map[uint32]bool{} // a doubled number would spoil the whole scrape
-		for _, p := range d.GetPorts() {
-			if ports[p.GetNumber()] {
-				continue
-			}
-			ports[p.GetNumber()] = true
-			active := p.GetState() == discoveryv1.PortState_PORT_STATE_ACTIVE
-			gauge(descPortActive, number(active), text(d.GetName()), strconv.Itoa(int(p.GetNumber())), linkLayer(p.GetLinkLayer()))
-		}
-	}
+	collectPorts(gauge, rep.Snapshot)
 	for _, r := range rep.Resources {
 		gauge(descDevices, float64(r.Healthy), r.Name, "healthy")
 		gauge(descDevices, float64(r.Devices-r.Healthy), r.Name, "unhealthy")
@@ -122,6 +112,30 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		counter(descRegistrations, r.Counters.RegistrationsUnreachable, r.Name, "unreachable")
 		counter(descAllocations, r.Counters.AllocationsOK, r.Name, "ok")
 		counter(descAllocations, r.Counters.AllocationsRefused, r.Name, "error")
+	}
+}
+
+// maxPorts bounds the series of ports; a node has a few dozen at most.
+const maxPorts = 4096
+
+// collectPorts gives each port once: a doubled one would spoil the whole scrape.
+func collectPorts(gauge func(*prometheus.Desc, float64, ...string), snapshot *discoveryv1.Snapshot) {
+	type port struct {
+		device string
+		number uint32
+	}
+	seen := map[port]bool{}
+	for _, d := range snapshot.GetDevices() {
+		name := text(d.GetName())
+		for _, p := range d.GetPorts() {
+			this := port{name, p.GetNumber()}
+			if name == "" || seen[this] || len(seen) >= maxPorts {
+				continue
+			}
+			seen[this] = true
+			active := p.GetState() == discoveryv1.PortState_PORT_STATE_ACTIVE
+			gauge(descPortActive, number(active), name, strconv.FormatUint(uint64(p.GetNumber()), 10), linkLayer(p.GetLinkLayer()))
+		}
 	}
 }
 
