@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -37,7 +36,20 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(run(m))
+}
+
+// run keeps all short directories in one that goes away at the end: a manager that was
+// stopped may still write its checkpoint, and makes the directory again for that.
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "k8s")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	shortDirs = dir
+	return m.Run()
 }
 
 // tail keeps the end of a log.
@@ -104,18 +116,16 @@ func receive[T any](t testing.TB, what string, c <-chan T) T {
 	return none
 }
 
+// shortDirs is where shortDir makes its directories.
+var shortDirs string
+
 // shortDir is a t.TempDir whose path leaves room for a socket name: the kernel takes
 // 107 bytes (struct sockaddr_un, unix(7)) and t.TempDir spends many on the test's name.
 func shortDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "k8s")
+	dir, err := os.MkdirTemp(shortDirs, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil && !strings.Contains(err.Error(), "not empty") {
-			t.Error(err)
-		}
-	})
 	return dir
 }
