@@ -47,7 +47,15 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
+	defer func() {
+		for range 10 {
+			_ = os.RemoveAll(dir)
+			<-time.After(200 * time.Millisecond)
+			if _, err := os.Lstat(dir); err != nil {
+				return
+			}
+		}
+	}()
 	shortDirs = dir
 	return m.Run()
 }
