@@ -227,6 +227,21 @@ func TestOfManyStartsAtOncePreciselyOneGetsThePath(t *testing.T) {
 	must(t, (<-won).Close())
 }
 
+func TestRenameTakesNobodysPlace(t *testing.T) {
+	path := filepath.Join(shortDir(t), "s.sock")
+	must(t, os.WriteFile(path, []byte("mine"), 0o600))
+	leaveDead(t, path+"2")
+	d, err := openDir(filepath.Dir(path))
+	must(t, err)
+	defer d.close()
+	if err := d.rename("s.sock2", "s.sock"); err == nil {
+		t.Error("a file that came in between was replaced")
+	}
+	if text, err := os.ReadFile(path); string(text) != "mine" {
+		t.Errorf("it is %q, %v now", text, err)
+	}
+}
+
 func TestCloseLeavesTheFileOfASuccessor(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s.sock")
 	first := listenOn(t, path)

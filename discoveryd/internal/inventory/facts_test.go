@@ -165,6 +165,7 @@ func TestFunctionOneLevelUp(t *testing.T) {
 		fakehost.HCA{PCI: "0000:00:02.0", Name: "roce0", Virtio: "virtio1", Driver: "virtio-pci", Nets: fakehost.Nets("eth0")},
 		hca(1),
 		fakehost.HCA{PCI: "0000:3b:00.1", Name: "mlx5_4", Index: 4, Aux: "mlx5_core.sf.2", Nets: fakehost.Nets("ens1f0s88")},
+		fakehost.HCA{PCI: "0000:3b:00.1", Name: "mlx5_5", Index: 5, Aux: "mlx5_core.sf.3", Nets: []fakehost.Net{}},
 	))
 	virtio := device(t, s, "roce0")
 	expect(t, "virtio's function", virtio.GetParent().GetPciAddress(), "0000:00:02.0")
@@ -177,6 +178,7 @@ func TestFunctionOneLevelUp(t *testing.T) {
 	expect(t, "SF's kind", sf.GetParent().GetFunction(), discoveryv1.FunctionKind_FUNCTION_KIND_SF)
 	expect(t, "SF's PF", sf.GetParent().GetPfAddress(), "0000:3b:00.1")
 	expect(t, "SF's net", nets(sf.GetPorts()[0].GetNetDevices()), "ens1f0s88")
+	expect(t, "net of an SF without one", nets(device(t, s, "mlx5_5").GetPorts()[0].GetNetDevices()), "")
 	expect(t, "PF's net", nets(device(t, s, "mlx5_1").GetPorts()[0].GetNetDevices()), "ens1")
 }
 
