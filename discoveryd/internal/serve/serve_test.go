@@ -172,8 +172,11 @@ func TestHostThatGoesAwayLeavesTheLastSnapshot(t *testing.T) {
 	until(t, s, has("mlx5_0"))
 	sys := filepath.Join(host.Root(), "sys")
 	must(t, os.Rename(sys, sys+"-away"))
-	for d.log.count("scan failed") == 0 {
+	for failed := uint64(0); failed < 3; {
 		d.notice.Hint()
+		message, err := watch(t, socket).Recv()
+		must(t, err)
+		failed = message.GetStatus().GetCounters().GetScansFailed()
 	}
 	snapshot, err := ask.Snapshot(t.Context(), socket, patience)
 	must(t, err)
@@ -209,6 +212,17 @@ func TestStopEndsStreamsAndRemovesTheSocketWhateverWatchersDo(t *testing.T) {
 	}
 	if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+func TestWatcherLearnsThatTheDaemonEnds(t *testing.T) {
+	host, socket := newHost(t)
+	d := start(t, options(host, socket))
+	s := watch(t, socket)
+	until(t, s, has("mlx5_0"))
+	must(t, d.stop())
+	if _, err := s.Recv(); !strings.Contains(err.Error(), "the daemon is ending") {
+		t.Errorf("got %v", err)
 	}
 }
 
