@@ -47,6 +47,9 @@ registered.`,
 			if socket == "" {
 				return printConfig(cmd.OutOrStdout(), cfg)
 			}
+			if err := checkSocket(socket); err != nil {
+				return err
+			}
 			snapshot, err := firstSnapshot(cmd.Context(), socket, timeout)
 			if err != nil {
 				return err

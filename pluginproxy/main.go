@@ -18,7 +18,6 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "pluginproxy",
 		Short: "Kubernetes RDMA resources that survive every kubelet restart",
-		Args:  cli.NoArgs,
 	}
 	var log cli.LogFlags
 	log.Register(root)

@@ -5,9 +5,11 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -84,9 +86,33 @@ func (f *serveFlags) check() error {
 	if f.staleAfter < 0 {
 		return cli.Usagef("--stale-after=%v: must not be negative", f.staleAfter)
 	}
+	if f.devicePlugins == "" || f.socket == "" {
+		return cli.Usagef("--device-plugins-dir and --discovery-socket must not be empty")
+	}
 	if n := len(f.devicePlugins) + 1 + register.MaxNameLen; n > unixsock.MaxPath {
 		return cli.Usagef("--device-plugins-dir=%s: too long by %d bytes: a socket's path there could not be bound (unix(7) allows %d bytes)",
 			f.devicePlugins, n-unixsock.MaxPath, unixsock.MaxPath)
+	}
+	if err := checkSocket(f.socket); err != nil {
+		return err
+	}
+	if f.metricsAddress == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(f.metricsAddress)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return cli.Usagef("--metrics-address=%s: must be HOST:PORT or :PORT, or empty for none", f.metricsAddress)
+	}
+	return nil
+}
+
+// checkSocket refuses a path that nobody can connect to.
+func checkSocket(path string) error {
+	if n := len(path); n > unixsock.MaxPath {
+		return cli.Usagef("--discovery-socket=%s: too long by %d bytes (unix(7) allows %d bytes)", path, n-unixsock.MaxPath, unixsock.MaxPath)
 	}
 	return nil
 }
