@@ -23,9 +23,10 @@ import (
 )
 
 const (
-	// maxMessage bounds a message in bytes; a snapshot of the most devices that the
-	// daemon lists is well below it.
-	maxMessage = 16 << 20
+	// maxMessage bounds a message in bytes. The daemon's snapshots have at most about
+	// 16 MiB (MaxBytes in discoveryd's inventory); half as much again is on the safe
+	// side.
+	maxMessage = 24 << 20
 	// handshake is how long the other side may take to answer a new connection. The
 	// kernel accepts for a daemon that is stopped.
 	handshake = 3 * time.Second
