@@ -179,7 +179,7 @@ func (s *story) unplug(ctx context.Context) error {
 		})
 	}
 	s.out.table(rows...)
-	s.out.say("", "A recorded host tells nothing by itself and is read about once a second. A live", "kernel reports hot plug, and that is at kubelet in milliseconds.")
+	s.out.say("", "A first change goes out at once. After that a resource sends kubelet at most one", "list a second, since kubelet writes a file for each.")
 	return nil
 }
 
