@@ -25,6 +25,7 @@ import (
 var (
 	errReplaced    = errors.New("kubelet was restarted: kubelet.sock is another one")
 	errSocketGone  = errors.New("our own socket was removed")
+	errHungUp      = errors.New("kubelet accepted the registration and closed its connection before it opened a session")
 	errSessionLost = errors.New("the session has ended") // with kubelet.sock unchanged
 )
 

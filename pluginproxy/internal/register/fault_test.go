@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/rdma-relay/rdma-relay/test/fakekubelet"
@@ -240,4 +241,51 @@ func waitFor(t *testing.T, cond func() bool) {
 			t.Fatal("it has not happened within 5 s")
 		}
 	}
+}
+
+// Kubelet up to 1.36 does so when it reaps an older instance's session at the
+// moment at which it has taken a newer one's registration.
+func TestKubeletThatHangsUpBeforeTheSession(t *testing.T) {
+	n := newNode(t, fakekubelet.ByPath)
+	rude := &rudeKubelet{dir: n.Dir(), calls: make(chan string, 100)}
+	server := grpc.NewServer()
+	pluginapi.RegisterRegistrationServer(server, rude)
+	socket := listen(t, n.SocketPath())
+	n.run(func(ctx context.Context) {
+		defer context.AfterFunc(ctx, server.Stop)()
+		_ = server.Serve(socket)
+	})
+	timing := DefaultTiming
+	timing.Session = time.Hour // it is not this that helps
+	n.keep(widget, 10, timing)
+	for range 3 {
+		select {
+		case <-rude.calls:
+		case <-time.After(within):
+			t.Fatalf("it waits for a session that nobody will open\nlog:\n%s", n.logs)
+		}
+	}
+}
+
+// rudeKubelet dials back, asks for the options, hangs up and accepts.
+type rudeKubelet struct {
+	pluginapi.UnimplementedRegistrationServer
+	dir   string
+	calls chan string
+}
+
+func (k *rudeKubelet) Register(ctx context.Context, r *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
+	conn, err := grpc.NewClient("unix:"+filepath.Join(k.dir, r.Endpoint), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := pluginapi.NewDevicePluginClient(conn).GetDevicePluginOptions(ctx, &pluginapi.Empty{}); err != nil {
+		return nil, err
+	}
+	select {
+	case k.calls <- r.Endpoint:
+	default:
+	}
+	return &pluginapi.Empty{}, nil
 }

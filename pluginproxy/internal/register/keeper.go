@@ -198,6 +198,7 @@ func (k *Keeper) hold(ctx context.Context) error {
 func (k *Keeper) watch(ctx context.Context, kubelet Generation, server *session.Server, registered <-chan error, socketGone <-chan struct{}) error {
 	started := server.Started()
 	var tooLate <-chan time.Time
+	var hungUp <-chan struct{} // set between Register's answer and the session
 	for {
 		now, changed := k.Dir.Kubelet()
 		if now.Present() && now != kubelet {
@@ -225,14 +226,16 @@ func (k *Keeper) watch(ctx context.Context, kubelet Generation, server *session.
 			if started != nil {
 				timer := time.NewTimer(k.Timing.Session)
 				defer timer.Stop()
-				tooLate = timer.C
+				tooLate, hungUp = timer.C, server.HungUp()
 			}
 		case <-started:
-			started, tooLate = nil, nil
+			started, tooLate, hungUp = nil, nil, nil
 			k.update(func(s *State) { s.Session, s.Problem = true, "" })
 			k.Log.Info("kubelet has opened a session")
 		case <-tooLate:
 			return fmt.Errorf("kubelet accepted the registration but opened no session within %v", k.Timing.Session)
+		case <-hungUp:
+			return errHungUp
 		case <-server.Over():
 			return errSessionLost
 		case <-gone:

@@ -150,12 +150,18 @@ func (s *Server) Stop() {
 	s.work.Wait()
 }
 
+// HungUp is closed when kubelet has closed its connection; nil as long as nobody
+// has called.
+func (s *Server) HungUp() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kubelet
+}
+
 // Disconnected waits until kubelet has closed its connection, or until ctx ends;
 // it reports which. A server that never was called is disconnected.
 func (s *Server) Disconnected(ctx context.Context) bool {
-	s.mu.Lock()
-	gone := s.kubelet
-	s.mu.Unlock()
+	gone := s.HungUp()
 	if gone == nil {
 		return true
 	}
