@@ -173,7 +173,7 @@ func TestHungDeviceIsToldOfAndTheOthersGoOn(t *testing.T) {
 }
 
 func TestDeviceThatHasNeverAnsweredIsListedByItsPlace(t *testing.T) {
-	e := entry{name: "mlx5_0", path: "devices/pci0000:3a/0000:3b:00.0/infiniband/mlx5_0"}
+	e := entry{name: "mlx5_0", path: "devices/pci0000:3a/0000:3b:00.0/infiniband/mlx5_0", parent: "devices/pci0000:3a/0000:3b:00.0"}
 	s := assemble(&listing{hasRDMA: true, cm: &char{}}, []result{{entry: e, answer: answer[*facts]{overdue: true}}})
 	d := device(t, s, "mlx5_0")
 	expect(t, "address", d.GetParent().GetPciAddress(), "0000:3b:00.0")

@@ -67,36 +67,67 @@ type char struct {
 // RDMA devices: all virtual ones have the same. It is read once a scan.
 type group struct {
 	entries []entry
+	owners  int // RDMA devices on the parent
 	once    sync.Once
 	chars   []*char
 }
 
-// charsOf are the character devices of the RDMA device called name, and those of
-// the same parent that do not say whose they are.
+// charsOf are the character devices of the RDMA device called name. One that does
+// not say whose it is is counted among them where there is no other owner; it may
+// not spoil the devices that it has nothing to do with.
 func (v *view) charsOf(g *group, name string) []*char {
 	if g == nil {
 		return nil
 	}
-	g.once.Do(func() {
-		for _, e := range g.entries {
-			if c := v.readChar(e); c != nil {
-				g.chars = append(g.chars, c)
-			}
-		}
-	})
+	g.once.Do(func() { g.chars = v.readChars(g.entries) })
 	var chars []*char
 	for _, c := range g.chars {
-		if c.ibdev == name || c.ibdev == "" {
+		if c.ibdev == name || c.ibdev == "" && g.owners == 1 {
 			chars = append(chars, c)
 		}
 	}
 	return chars
 }
 
-// readChar reads a character device; nil if it has vanished.
-func (v *view) readChar(e entry) *char {
+// readChars reads the character devices of one parent. umadN and issmN are two
+// files of one port (drivers/infiniband/core/user_mad.c, ib_umad_init_port), so
+// that what is known of the first need not be read of the second.
+func (v *view) readChars(entries []entry) (chars []*char) {
+	umads := map[string]*char{}
+	read := func(e entry) {
+		number := strings.TrimLeft(e.name, "umadis")
+		c := v.readChar(e, umads[number])
+		if c == nil {
+			return
+		}
+		chars = append(chars, c)
+		if c.fact.GetKind() == umad && len(c.broken) == 0 {
+			umads[number] = c
+		}
+	}
+	for _, e := range entries {
+		if charKind(e.name) != issm {
+			read(e)
+		}
+	}
+	for _, e := range entries {
+		if charKind(e.name) == issm {
+			read(e)
+		}
+	}
+	return chars
+}
+
+// readChar reads a character device, or takes what is known from its twin; nil if
+// it has vanished.
+func (v *view) readChar(e entry, twin *char) *char {
 	c := &char{fact: &discoveryv1.CharDevice{Kind: charKind(e.name), Path: hostPath(e.name)}}
 	a := &attrs{from: v.sys, prefix: e.path + "/", label: e.name + "/", broken: &c.broken}
+	if twin != nil && c.fact.GetKind() == issm {
+		c.ibdev, c.fact.Port = twin.ibdev, twin.fact.Port
+		c.look(v, e.name, a)
+		return c
+	}
 	a.needed("ibdev", func(text string) bool { c.ibdev = text; return text != "" })
 	if c.ibdev == "" && !v.sys.Exists(e.path) {
 		return nil

@@ -6,7 +6,6 @@ package inventory
 
 import (
 	"errors"
-	"path"
 	"slices"
 	"strings"
 
@@ -47,8 +46,10 @@ func (v *view) readDevice(l *listing, e entry) *facts {
 	d.SysImageGuid = strings.ToLower(a.text("sys_image_guid"))
 	d.FirmwareVersion = a.text("fw_ver")
 
-	e.path = dir.Path()
-	at := locate(v.parentOf(e))
+	if dir.Path() != e.path { // by way of further links, in a recorded tree
+		e.path, e.parent = dir.Path(), v.parentOf(dir.Path())
+	}
+	at := locate(e.parent)
 	d.Parent = v.readParent(at, &f.broken)
 	v.readPorts(dir, f)
 	v.attachNets(dir, f, v.netsOf(l, at, f))
@@ -67,7 +68,7 @@ func unread(e entry) *facts {
 		f.broken.add("name", errNonsense)
 	}
 	if e.err == nil {
-		setPlace(f.device.Parent, locate(path.Dir(path.Dir(e.path))))
+		setPlace(f.device.Parent, locate(e.parent))
 	}
 	return f
 }

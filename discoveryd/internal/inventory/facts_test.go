@@ -115,6 +115,14 @@ func TestR38_VirtualDevicesHaveNoParent(t *testing.T) {
 	expect(t, "siwlo's type", device(t, s, "siwlo").GetNodeType(), discoveryv1.NodeType_NODE_TYPE_RNIC)
 }
 
+func TestStrangeFileOfManyOwnersSpoilsNobodyElse(t *testing.T) {
+	host := newHost(t, fakehost.HCA{Name: "rxe0", Virtual: true, Index: 0}, fakehost.HCA{Name: "rxe1", Virtual: true, Index: 1})
+	writeFile(t, filepath.Join(host.Root(), "sys/devices/virtual/infiniband_verbs/uverbs0/ibdev"), "\xff")
+	s := scanOf(t, host)
+	expect(t, "its own", codes(device(t, s, "rxe0").GetReasons()), "NO_UVERBS")
+	expect(t, "another", codes(device(t, s, "rxe1").GetReasons()), "")
+}
+
 func TestR38_VirtualDeviceRecordedAsADirectory(t *testing.T) {
 	host := newHost(t)
 	dir := filepath.Join(host.Root(), "sys/class/infiniband/rxe0")

@@ -7,7 +7,6 @@ package inventory
 
 import (
 	"errors"
-	"path"
 	"slices"
 	"strings"
 
@@ -29,9 +28,10 @@ const (
 // entry is one thing to read.
 type entry struct {
 	name string
-	// path is where the entry's link leads.
-	path string
-	err  error // of the link
+	// path is where the entry's link leads, and parent the device that hangs on.
+	path   string
+	parent string
+	err    error // of the link
 }
 
 // listing is the host at one moment.
@@ -72,9 +72,8 @@ func (v *view) list(netns func() (discoveryv1.NetnsMode, error)) (*listing, erro
 		return nil, err
 	}
 	for _, e := range nets {
-		parent := v.parentOf(e)
-		l.nets[parent] = append(l.nets[parent], e)
-		if function := locate(parent).pciPath; function != "" {
+		l.nets[e.parent] = append(l.nets[e.parent], e)
+		if function := locate(e.parent).pciPath; function != "" {
 			l.below[function] = append(l.below[function], e)
 		}
 	}
@@ -112,7 +111,7 @@ func (v *view) entries(class string, want func(name string) bool) (list []entry,
 		if errors.Is(err, unix.EINVAL) { // a recorded tree may have directories for links
 			p, err = dir.Path()+"/"+names[i], nil
 		}
-		list[i] = entry{name: names[i], path: p, err: err}
+		list[i] = entry{name: names[i], path: p, parent: v.parentOf(p), err: err}
 	})
 	return slices.DeleteFunc(list, func(e entry) bool { return errors.Is(e.err, unix.ENOENT) }), true, nil
 }
@@ -124,32 +123,43 @@ func (v *view) listChars(l *listing, class string, kinds ...discoveryv1.CharDevi
 		if e.err != nil {
 			continue // nobody knows whose it is; its owner will lack it
 		}
-		parent := v.parentOf(e)
-		if l.chars[parent] == nil {
-			l.chars[parent] = &group{}
+		if l.chars[e.parent] == nil {
+			l.chars[e.parent] = &group{}
 		}
-		l.chars[parent].entries = append(l.chars[parent].entries, e)
+		l.chars[e.parent].entries = append(l.chars[e.parent].entries, e)
 	}
 	return has, err
 }
 
-// parentOf is the path of the device that the entry hangs on. In a recorded tree
-// the entry's directory may stand in the class itself; its link named device leads
+// parentOf is the path of the device that the class entry at p hangs on. In a
+// recorded tree the entry may stand in the class itself; its link named device leads
 // to the parent then.
-func (v *view) parentOf(e entry) string {
-	if !strings.HasPrefix(e.path, "devices/") {
-		if parent, err := v.sys.Resolve(e.path + "/device"); err == nil {
+func (v *view) parentOf(p string) string {
+	if !strings.HasPrefix(p, "devices/") {
+		if parent, err := v.sys.Resolve(p + "/device"); err == nil {
 			return parent
 		}
 	}
-	return path.Dir(path.Dir(e.path))
+	return up(up(p))
+}
+
+// up is the directory that a canonical path is in.
+func up(p string) string {
+	i := strings.LastIndexByte(p, '/')
+	if i < 0 {
+		return "."
+	}
+	return p[:i]
 }
 
 // listFunctions finds the PCI functions that no RDMA device is on.
 func (v *view) listFunctions(l *listing) (err error) {
 	used := map[string]bool{}
 	for _, e := range l.rdma {
-		used[locate(v.parentOf(e)).pci] = true
+		used[locate(e.parent).pci] = true
+		if g := l.chars[e.parent]; g != nil {
+			g.owners++
+		}
 	}
 	l.bare, _, err = v.entries(busPCI, func(name string) bool { return isPCIAddress(name) && !used[name] })
 	return err

@@ -125,7 +125,7 @@ func (v *view) netsOf(l *listing, at location, f *facts) []*net {
 	if at.pci == "" {
 		return nil
 	}
-	for p := at.parent; len(p) >= len(at.pciPath); p = path.Dir(p) {
+	for p := at.parent; len(p) >= len(at.pciPath); p = up(p) {
 		if nets := l.nets[p]; len(nets) > 0 {
 			return v.readAll(nets, f)
 		}
@@ -225,7 +225,7 @@ func (v *view) uppers(names []string, master string, f *facts) []string {
 
 // netPath is where the network device called name is.
 func (v *view) netPath(name string) (string, error) {
-	p := path.Join(classNet, name)
+	p := classNet + "/" + name
 	target, err := v.sys.Link(p)
 	if errors.Is(err, unix.EINVAL) { // a directory, in a recorded tree
 		return p, nil

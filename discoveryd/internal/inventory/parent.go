@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rdma-relay/rdma-relay/discoveryd/internal/sysfs"
 	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
@@ -29,11 +30,14 @@ func (v *view) readParent(at location, broken *notes) *discoveryv1.Parent {
 	}
 	defer dir.Close()
 	a := &attrs{from: dir, label: at.pci + "/", broken: broken}
-	a.parsed("vendor", func(text string) (ok bool) { p.VendorId, ok = hexID(text, 4); return })
-	a.parsed("device", func(text string) (ok bool) { p.DeviceId, ok = hexID(text, 4); return })
-	a.parsed("subsystem_vendor", func(text string) (ok bool) { p.SubsystemVendorId, ok = hexID(text, 4); return })
-	a.parsed("subsystem_device", func(text string) (ok bool) { p.SubsystemDeviceId, ok = hexID(text, 4); return })
-	a.parsed("class", func(text string) (ok bool) { p.Class, ok = hexID(text, 6); return })
+	pf := v.readFunction(dir, p)
+	if p.GetFunction() != discoveryv1.FunctionKind_FUNCTION_KIND_VF || !pf.common.copyTo(p) {
+		before := len(*broken)
+		readIDs(a, p)
+		if p.GetFunction() == discoveryv1.FunctionKind_FUNCTION_KIND_VF && len(*broken) == before {
+			pf.common.set(p)
+		}
+	}
 	a.parsed("numa_node", func(text string) bool {
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err == nil && n >= 0 {
@@ -42,12 +46,20 @@ func (v *view) readParent(at location, broken *notes) *discoveryv1.Parent {
 		return err == nil
 	})
 	p.Driver = a.link("driver")
-	v.readFunction(dir, p)
 	return p
 }
 
-// readFunction tells physical, virtual and scalable functions apart.
-func (v *view) readFunction(dir *sysfs.Dir, p *discoveryv1.Parent) {
+func readIDs(a *attrs, p *discoveryv1.Parent) {
+	a.parsed("vendor", func(text string) (ok bool) { p.VendorId, ok = hexID(text, 4); return })
+	a.parsed("device", func(text string) (ok bool) { p.DeviceId, ok = hexID(text, 4); return })
+	a.parsed("subsystem_vendor", func(text string) (ok bool) { p.SubsystemVendorId, ok = hexID(text, 4); return })
+	a.parsed("subsystem_device", func(text string) (ok bool) { p.SubsystemDeviceId, ok = hexID(text, 4); return })
+	a.parsed("class", func(text string) (ok bool) { p.Class, ok = hexID(text, 6); return })
+}
+
+// readFunction tells physical, virtual and scalable functions apart. It returns the
+// physical function of the others.
+func (v *view) readFunction(dir *sysfs.Dir, p *discoveryv1.Parent) *physical {
 	pfPath, err := dir.Link("physfn")
 	isVF := err == nil && isPCIAddress(path.Base(pfPath))
 	switch {
@@ -58,7 +70,7 @@ func (v *view) readFunction(dir *sysfs.Dir, p *discoveryv1.Parent) {
 		p.Function = discoveryv1.FunctionKind_FUNCTION_KIND_VF
 	default:
 		p.Function = discoveryv1.FunctionKind_FUNCTION_KIND_PF
-		return
+		return nil
 	}
 	p.PfAddress = path.Base(pfPath)
 	pf := v.physical(pfPath)
@@ -66,6 +78,27 @@ func (v *view) readFunction(dir *sysfs.Dir, p *discoveryv1.Parent) {
 	if index, ok := pf.vfs[p.GetPciAddress()]; ok && isVF {
 		p.VfIndex = new(index)
 	}
+	return pf
+}
+
+// ids are the PCI IDs that all virtual functions of a physical one have in common:
+// the kernel gives them its own copies of one set (drivers/pci/iov.c,
+// pci_iov_add_virtfn and pci_read_vf_config_common), so they are read once a scan.
+type ids struct {
+	from atomic.Pointer[discoveryv1.Parent] // a virtual function with the IDs
+}
+
+func (c *ids) set(p *discoveryv1.Parent) { c.from.Store(p) }
+
+// copyTo gives p the IDs if they are known.
+func (c *ids) copyTo(p *discoveryv1.Parent) bool {
+	from := c.from.Load()
+	if from == nil {
+		return false
+	}
+	p.VendorId, p.DeviceId, p.Class = from.GetVendorId(), from.GetDeviceId(), from.GetClass()
+	p.SubsystemVendorId, p.SubsystemDeviceId = from.GetSubsystemVendorId(), from.GetSubsystemDeviceId()
+	return true
 }
 
 // physical is what virtual and scalable functions need to know of theirs. It is
@@ -74,6 +107,7 @@ type physical struct {
 	once    sync.Once
 	vfs     map[string]uint32 // PCI address → index
 	uplinks []string
+	common  ids
 }
 
 func (v *view) physical(pfPath string) *physical {

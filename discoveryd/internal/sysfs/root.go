@@ -105,7 +105,7 @@ func (r *Root) Resolve(p string) (string, error) {
 			if done == "." {
 				return "", r.pathError("resolve", p, ErrOutside)
 			}
-			done = path.Dir(done)
+			done = up(done)
 			continue
 		}
 		next := path.Join(done, name)
@@ -140,7 +140,7 @@ func (r *Root) link(dirfd int, name, at string) (string, error) {
 	if err != nil {
 		return "", r.pathError("readlink", at, err)
 	}
-	target, ok := follow(path.Dir(at), target)
+	target, ok := follow(up(at), target)
 	if !ok {
 		return "", r.pathError("readlink", at, ErrOutside)
 	}
@@ -155,7 +155,7 @@ func follow(dir, target string) (p string, ok bool) {
 	}
 	// Nearly all links of sysfs go up some directories and then down.
 	for strings.HasPrefix(target, "../") && dir != "." {
-		dir, target = path.Dir(dir), target[len("../"):]
+		dir, target = up(dir), target[len("../"):]
 	}
 	if fs.ValidPath(target) && target != "." {
 		if dir == "." {
@@ -165,6 +165,15 @@ func follow(dir, target string) (p string, ok bool) {
 	}
 	p = path.Join(dir, target)
 	return p, p != ".." && !strings.HasPrefix(p, "../")
+}
+
+// up is the directory that a canonical path is in.
+func up(p string) string {
+	i := strings.LastIndexByte(p, '/')
+	if i < 0 {
+		return "."
+	}
+	return p[:i]
 }
 
 // openFlags go with every open: a FIFO or a device must not make it wait.
