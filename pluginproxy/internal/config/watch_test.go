@@ -268,6 +268,7 @@ func TestDirectoryThatCanNotBeWatchedIsPolled(t *testing.T) {
 	w := watch(t, path, 20*time.Millisecond)
 	must(t, os.RemoveAll(old)) // the watch goes with it
 	w.until("the refusal", func(s State) bool { return strings.Contains(s.Problem, "no such file") })
+	w.reads(10) // all events have been taken
 	must(t, os.Mkdir(old, 0o700))
 	write(t, path, sized("2"))
 	w.until("the new directory's file", in(2))
