@@ -160,7 +160,7 @@ func TestR51_DaemonWaitsForAnRDMASubsystem(t *testing.T) {
 	until(t, s, has())
 	must(t, host.Add(fakehost.HCA{PCI: "0000:5e:00.0", Name: "mlx5_1", Index: 1}))
 	until(t, s, has("mlx5_1"))
-	must(t, d.stop()) // the log comes after the stream
+	must(t, d.stop())                                  // the log comes after the stream
 	if n := d.log.count("NO_RDMA_SUBSYSTEM"); n != 2 { // it came, it went
 		t.Errorf("%d lines", n)
 	}
