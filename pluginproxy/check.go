@@ -79,7 +79,11 @@ func printConfig(w io.Writer, cfg *config.Config) error {
 
 // firstSnapshot asks the daemon once.
 func firstSnapshot(ctx context.Context, socket string, timeout time.Duration) (*discoveryv1.Snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	// The client knows no deadline: the reason to tell is why its tries fail, not
+	// that the last one was cut short.
+	ctx, cancel := context.WithCancel(ctx)
+	late := time.NewTimer(timeout)
+	defer late.Stop()
 	client := subscribe.New(socket, slog.New(slog.DiscardHandler))
 	var following sync.WaitGroup
 	defer following.Wait()
@@ -92,8 +96,10 @@ func firstSnapshot(ctx context.Context, socket string, timeout time.Duration) (*
 		}
 		select {
 		case <-changed:
-		case <-ctx.Done():
+		case <-late.C:
 			return nil, fmt.Errorf("no snapshot from discoveryd: %s", state.Problem)
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
 }

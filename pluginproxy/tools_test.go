@@ -133,7 +133,7 @@ func TestCheckWithoutADaemonFails(t *testing.T) {
 			p := newPlace(t)
 			test.prepare(p)
 			code, stdout, stderr := run(t, "check", "--config", p.file("config.json", good),
-				"--discovery-socket", p.path("discovery.sock"), "--timeout=300ms")
+				"--discovery-socket", p.path("discovery.sock"), "--timeout=1s")
 			if code != 1 || stdout != "" || !strings.Contains(stderr, "no snapshot from discoveryd: ") || !strings.Contains(stderr, test.words) {
 				t.Errorf("exit code %d\n%s\n%s", code, stdout, stderr)
 			}
