@@ -146,8 +146,8 @@ func earliest(resources []*resource.Resource) (at time.Time) {
 	return at
 }
 
-// apply makes these resources the ones that are served. A resource whose name
-// stays keeps its session.
+// apply makes these resources the ones that are served. A resource whose name and
+// options stay keeps its session.
 func (r *Relay) apply(ctx context.Context, resources []*resource.Resource, stale bool) {
 	wanted := make(map[string]bool, len(resources))
 	order := make([]string, 0, len(resources))
@@ -169,11 +169,18 @@ func (r *Relay) apply(ctx context.Context, resources []*resource.Resource, stale
 		}
 	}
 	for _, res := range resources {
-		if s := r.serving[res.Name]; s != nil {
+		s := r.serving[res.Name]
+		if s != nil && s.now.PreferenceAvailable == res.PreferenceAvailable {
 			r.say(s.now, res)
 			s.now = res
 			s.offer.Set(offer{res})
 			continue
+		}
+		if s != nil {
+			// Kubelet asks for the options once, when it connects.
+			r.left[res.Name] = time.Now()
+			gone = append(gone, s)
+			r.log.Info("resource is registered anew: its options have changed", "resource", res.Name)
 		}
 		r.say(nil, res)
 		r.serving[res.Name] = r.serve(ctx, res)
@@ -181,7 +188,9 @@ func (r *Relay) apply(ctx context.Context, resources []*resource.Resource, stale
 	r.mu.Unlock()
 	stop(gone)
 	for _, s := range gone {
-		r.left[s.now.Name] = time.Now()
+		if !wanted[s.now.Name] {
+			r.left[s.now.Name] = time.Now()
+		}
 	}
 }
 

@@ -114,7 +114,7 @@ func TestResourceTakenOutAndPutBackAtOnce(t *testing.T) {
 		n.publish(fakedaemon.HCA(0))
 		n.eventually(listed("rdma/a", 10, 10))
 		n.SlowReap(0, 100*time.Millisecond, 100*time.Millisecond)
-		for i := range 3 {
+		for i := range 2 {
 			n.configure(entry("other", 10))
 			n.settled()
 			n.configure(entry("a", 10), entry("other", 10))
@@ -129,6 +129,27 @@ func TestResourceTakenOutAndPutBackAtOnce(t *testing.T) {
 			}
 		}
 		n.undisturbed("rdma/other")
+	})
+}
+
+// Kubelet asks for the options once, when it connects: a pool has no preferences, its
+// devices one by one have.
+func TestChangedOptionsReachKubelet(t *testing.T) {
+	bothKubelets(t, func(t *testing.T, b fakekubelet.Bookkeeping) {
+		n := running(t, b, entry("a", 10), entry("other", 10))
+		n.publish(fakedaemon.HCAs(2)...)
+		n.eventually(fakekubelet.All(listed("rdma/a", 10, 10), listed("rdma/other", 10, 10)))
+		n.configure(entry("a", 10, `"sharing":"perDevice"`), entry("other", 10))
+		n.eventually(listed("rdma/a", 20, 20))
+		available := n.State().Resources["rdma/a"].Healthy
+		chosen, err := n.PreferredAllocation(t.Context(), "rdma/a", available, nil, 2)
+		if err != nil || len(chosen) != 2 {
+			t.Errorf("preferred %v, %v", chosen, err)
+		}
+		n.undisturbed("rdma/other")
+		if got := len(n.sockets()); got != 2 {
+			t.Errorf("%d sockets of two resources", got)
+		}
 	})
 }
 
