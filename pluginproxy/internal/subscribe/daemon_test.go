@@ -142,7 +142,7 @@ func (l *logBuffer) String() string {
 // count is the number of lines that hold the text.
 func (l *logBuffer) count(text string) int { return strings.Count(l.String(), text) }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

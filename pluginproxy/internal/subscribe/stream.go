@@ -53,7 +53,7 @@ func (c *Client) follow(ctx context.Context) (problem string) {
 	defer func() { _ = conn.Close() }() // a second Close, after gRPC's, is harmless
 	client, err := grpc.NewClient("passthrough:///discoveryd",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.ForceCodecV2(newBoundedCodec())),
 		grpc.WithIdleTimeout(0),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: handshake}),
 		grpc.WithContextDialer(once(conn)))
