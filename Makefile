@@ -39,7 +39,7 @@ bench: build ## Measure what the README claims, COUNT times (default 3; benchsta
 
 .PHONY: bench-kubelet
 bench-kubelet: build ## The same against kubelet's real device manager
-	cd test/k8s && RDMA_RELAY_BIN=$(CURDIR)/bin go test -run '^$$' -bench . -count $(or $(COUNT),3) . 2>/dev/null
+	cd test/k8s && RDMA_RELAY_BIN=$(CURDIR)/bin go test -run '^$$' -bench . -benchtime 50x -count $(or $(COUNT),3) . 2>/dev/null
 
 .PHONY: fuzz
 fuzz: ## Fuzz each parser for FUZZTIME (default 30s)
