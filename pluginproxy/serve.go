@@ -34,6 +34,12 @@ const (
 	defaultMetrics = ":9837"
 )
 
+// The values of --registration.
+const (
+	byCall    = "register"
+	byWatcher = "watcher"
+)
+
 // serveFlags are the flags of pluginproxy serve.
 type serveFlags struct {
 	config         string
@@ -72,7 +78,7 @@ the last snapshot goes on being served.`,
 	flags.StringVar(&f.socket, "discovery-socket", defaultSocket, "unix socket of discoveryd")
 	flags.StringVar(&f.devicePlugins, "device-plugins-dir", defaultDir, "kubelet's device-plugin directory")
 	flags.StringVar(&f.registry, "plugins-registry-dir", "/var/lib/kubelet/plugins_registry", "kubelet's plugin registry, for --registration=watcher")
-	flags.StringVar(&f.registration, "registration", "register", "how kubelet learns of the resources: register")
+	flags.StringVar(&f.registration, "registration", byCall, "how kubelet learns of the resources: register (we call it) or watcher (it watches its plugin registry)")
 	flags.StringVar(&f.metricsAddress, "metrics-address", defaultMetrics, "address of /metrics, /healthz, /readyz and /statusz; empty: none")
 	flags.DurationVar(&f.staleAfter, "stale-after", 0, "make all devices unhealthy when discoveryd's last completed scan is older than this; 0: never")
 	return cmd
@@ -80,18 +86,22 @@ the last snapshot goes on being served.`,
 
 // check finds what is wrong with the flags themselves.
 func (f *serveFlags) check() error {
-	if f.registration != "register" {
-		return cli.Usagef("--registration=%s: must be register", f.registration)
+	if f.registration != byCall && f.registration != byWatcher {
+		return cli.Usagef("--registration=%s: must be %s or %s", f.registration, byCall, byWatcher)
 	}
 	if f.staleAfter < 0 {
 		return cli.Usagef("--stale-after=%v: must not be negative", f.staleAfter)
 	}
-	if f.devicePlugins == "" || f.socket == "" {
-		return cli.Usagef("--device-plugins-dir and --discovery-socket must not be empty")
+	flag, dir := "device-plugins-dir", f.devicePlugins
+	if f.registration == byWatcher {
+		flag, dir = "plugins-registry-dir", f.registry
 	}
-	if n := len(f.devicePlugins) + 1 + register.MaxNameLen; n > unixsock.MaxPath {
-		return cli.Usagef("--device-plugins-dir=%s: too long by %d bytes: a socket's path there could not be bound (unix(7) allows %d bytes)",
-			f.devicePlugins, n-unixsock.MaxPath, unixsock.MaxPath)
+	if dir == "" || f.socket == "" {
+		return cli.Usagef("--%s and --discovery-socket must not be empty", flag)
+	}
+	if n := len(dir) + 1 + register.MaxNameLen; n > unixsock.MaxPath {
+		return cli.Usagef("--%s=%s: too long by %d bytes: a socket's path there could not be bound (unix(7) allows %d bytes)",
+			flag, dir, n-unixsock.MaxPath, unixsock.MaxPath)
 	}
 	if err := checkSocket(f.socket); err != nil {
 		return err
@@ -107,6 +117,14 @@ func (f *serveFlags) check() error {
 		return cli.Usagef("--metrics-address=%s: must be HOST:PORT or :PORT, or empty for none", f.metricsAddress)
 	}
 	return nil
+}
+
+// kubelet is where kubelet is met.
+func (f *serveFlags) kubelet(log *slog.Logger) *register.Dir {
+	if f.registration == byWatcher {
+		return register.NewRegistry(filepath.Clean(f.registry), 0, log)
+	}
+	return register.NewDir(filepath.Clean(f.devicePlugins), 0, log)
 }
 
 // checkSocket refuses a path that nobody can connect to.
@@ -130,7 +148,7 @@ func serve(ctx context.Context, f serveFlags, log *slog.Logger) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	dir := register.NewDir(filepath.Clean(f.devicePlugins), 0, log)
+	dir := f.kubelet(log)
 	discovery := subscribe.New(f.socket, log)
 
 	metrics := prometheus.NewRegistry()

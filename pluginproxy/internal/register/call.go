@@ -1,4 +1,5 @@
-// The Register call, its errors, and how long to wait after each.
+// The route by which we call kubelet: Register on kubelet.sock. Also the errors of
+// both routes, and how long to wait after each.
 //
 // SPDX-License-Identifier: Apache-2.0
 
@@ -20,10 +21,12 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/session"
 )
 
 var (
-	errReplaced    = errors.New("kubelet was restarted: kubelet.sock is another one")
+	errReplaced    = errors.New("kubelet was restarted or its directory made anew")
 	errSocketGone  = errors.New("our own socket was removed")
 	errHungUp      = errors.New("kubelet accepted the registration and closed its connection before it opened a session")
 	errSessionLost = errors.New("the session has ended") // with kubelet.sock unchanged
@@ -37,12 +40,30 @@ func (e unreachable) Unwrap() error { return e.error }
 
 func isUnreachable(err error) bool { return errors.As(err, &unreachable{}) }
 
+// caller introduces a server by a call of Register.
+type caller struct {
+	conn    net.Conn
+	request *pluginapi.RegisterRequest // without the endpoint
+	limit   time.Duration
+}
+
+func (c *caller) services() []session.Service { return nil }
+
+func (c *caller) introduce(ctx context.Context, endpoint string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	c.request.Endpoint = endpoint
+	return register(ctx, c.conn, c.request)
+}
+
+func (c *caller) close() { _ = c.conn.Close() } // a second Close, after gRPC's, is harmless
+
 // dialKubelet connects to kubelet.sock and tells which one that was: the path led
 // to the same socket before and after. The directory then knows of no older one.
 func dialKubelet(ctx context.Context, dir *Dir) (net.Conn, Generation, error) {
 	for {
 		before := dir.lookForKubelet()
-		conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", dir.KubeletSocket())
+		conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", dir.sign)
 		if err != nil {
 			return nil, before, unreachable{fmt.Errorf("as uid %d: %w", os.Geteuid(), err)}
 		}

@@ -1,5 +1,5 @@
-// Dir knows what is in kubelet's device-plugin directory now: whether
-// kubelet.sock is there and which one, and whether a socket of ours has gone.
+// Dir knows what is in kubelet's directory for plugins now: whether kubelet is
+// there and which one, and whether a socket of ours has gone.
 //
 // SPDX-License-Identifier: Apache-2.0
 
@@ -26,25 +26,29 @@ import (
 
 // Generation tells one kubelet.sock from the next. Kubelet binds it anew at each
 // start (server.Start in kubelet's pkg/kubelet/cm/devicemanager/plugin/v1beta1),
-// and an inode number alone may be used again at once. The zero value means
-// that there is none. Generations are comparable.
+// and an inode number alone may be used again at once. In the plugin registry
+// there is no kubelet.sock, and it is the directory that has a generation. The zero
+// value means that there is none. Generations are comparable.
 type Generation struct {
 	dev, ino uint64
 	ctime    syscall.Timespec
 }
 
-// Present reports whether there is a kubelet.sock.
+// Present reports whether there is one.
 func (g Generation) Present() bool { return g != Generation{} }
 
 // DefaultPoll is how often a Dir looks without being told to. File events make
 // it look at once; the poll is for hosts where they don't work.
 const DefaultPoll = 2 * time.Second
 
-// Dir watches one device-plugin directory, which need not exist yet. Make it
-// with NewDir; it follows the directory while Run runs. All methods may be
-// called concurrently.
+// Dir watches one directory of kubelet, which need not exist yet. Make it with
+// NewDir or NewRegistry; it follows the directory while Run runs. All methods may
+// be called concurrently.
 type Dir struct {
 	path    string
+	sign    string // the path that tells one kubelet from the next
+	pending string // what a Keeper waits for when that is there
+	watched bool   // kubelet watches it, so nobody is to be called
 	poll    time.Duration
 	log     *slog.Logger
 	kubelet *latest.Value[Generation]
@@ -71,13 +75,24 @@ type guard struct {
 	once sync.Once
 }
 
-// NewDir returns a Dir for path. A poll of 0 means DefaultPoll.
+// NewDir returns a Dir for the device-plugin directory at path, where kubelet listens
+// on kubelet.sock. A poll of 0 means DefaultPoll.
 func NewDir(path string, poll time.Duration, log *slog.Logger) *Dir {
+	return newDir(&Dir{path: path, sign: filepath.Join(path, kubeletSocket), pending: "not registered yet"}, poll, log)
+}
+
+// NewRegistry returns a Dir for the plugin registry at path, which kubelet watches for
+// the sockets of plugins. A poll of 0 means DefaultPoll.
+func NewRegistry(path string, poll time.Duration, log *slog.Logger) *Dir {
+	return newDir(&Dir{path: path, sign: path, pending: "kubelet has not called yet", watched: true}, poll, log)
+}
+
+func newDir(d *Dir, poll time.Duration, log *slog.Logger) *Dir {
 	if poll == 0 {
 		poll = DefaultPoll
 	}
-	d := &Dir{path: path, poll: poll, log: log, kubelet: latest.New(Generation{}),
-		notify: fsnotify.NewWatcher, guards: map[string]*guard{}}
+	d.poll, d.log, d.kubelet = poll, log, latest.New(Generation{})
+	d.notify, d.guards = fsnotify.NewWatcher, map[string]*guard{}
 	d.lookForKubelet()
 	return d
 }
@@ -85,12 +100,12 @@ func NewDir(path string, poll time.Duration, log *slog.Logger) *Dir {
 // Path is the directory.
 func (d *Dir) Path() string { return d.path }
 
-// KubeletSocket is the path of kubelet.sock.
-func (d *Dir) KubeletSocket() string { return filepath.Join(d.path, kubeletSocket) }
-
 var kubeletSocket = filepath.Base(pluginapi.KubeletSocket)
 
-// Kubelet returns the kubelet.sock last seen, and a channel that is closed when
+// Watched reports whether kubelet finds our sockets by itself.
+func (d *Dir) Watched() bool { return d.watched }
+
+// Kubelet returns the generation last seen, and a channel that is closed when
 // another is seen or it is gone.
 func (d *Dir) Kubelet() (Generation, <-chan struct{}) { return d.kubelet.Get() }
 
@@ -215,9 +230,9 @@ func (d *Dir) lookAtAll() {
 	d.mu.Unlock()
 	switch {
 	case changed && now == absent:
-		d.log.Warn("waiting for kubelet's device-plugin directory", "dir", d.path, "error", err)
+		d.log.Warn("waiting for kubelet's directory", "dir", d.path, "error", err)
 	case changed:
-		d.log.Info("kubelet's device-plugin directory is there", "dir", d.path)
+		d.log.Info("kubelet's directory is there", "dir", d.path)
 		d.clean()
 	}
 	d.lookForKubelet()
@@ -237,11 +252,11 @@ func (d *Dir) clean() {
 	}
 }
 
-// lookForKubelet returns the kubelet.sock of now, and makes it what Kubelet returns.
+// lookForKubelet returns the generation of now, and makes it what Kubelet returns.
 func (d *Dir) lookForKubelet() Generation {
 	d.mu.Lock() // over both steps: what was seen earlier must not be set later
 	defer d.mu.Unlock()
-	now := generationOf(d.KubeletSocket())
+	now := generationOf(d.sign)
 	if last, _ := d.kubelet.Get(); now != last {
 		d.kubelet.Set(now)
 	}
@@ -260,14 +275,19 @@ func (d *Dir) lookAtGuard(name string) {
 	}
 }
 
-// generationOf reads the generation of the socket at path; whatever is no socket
-// counts as absent.
+// generationOf reads the generation of the socket or directory at path; whatever else
+// is there counts as absent. A directory's ctime is no part of it: it changes with
+// each file.
 func generationOf(path string) Generation {
 	st, err := stat(path)
-	if err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFSOCK {
-		return Generation{}
+	switch {
+	case err != nil:
+	case st.Mode&syscall.S_IFMT == syscall.S_IFSOCK:
+		return Generation{dev: st.Dev, ino: st.Ino, ctime: st.Ctim}
+	case st.Mode&syscall.S_IFMT == syscall.S_IFDIR && st.Nlink > 0: // see errDeleted
+		return Generation{dev: st.Dev, ino: st.Ino}
 	}
-	return Generation{dev: st.Dev, ino: st.Ino, ctime: st.Ctim}
+	return Generation{}
 }
 
 func stat(path string) (st syscall.Stat_t, err error) {

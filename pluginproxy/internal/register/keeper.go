@@ -5,6 +5,9 @@
 // Whatever ends a session leads to the same step, which begins from what is true
 // then: is there a kubelet.sock, and which.
 //
+// There are two routes to kubelet, which differ only in how it learns of a socket:
+// we call Register (call.go), or it finds the socket and asks (greet.go).
+//
 // SPDX-License-Identifier: Apache-2.0
 package register
 
@@ -16,10 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/rdma-relay/rdma-relay/internal/unixsock"
 	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/latest"
@@ -29,9 +29,11 @@ import (
 // Timing holds the waits of a Keeper. Tests shorten them; DefaultTiming is what
 // the rest should use.
 type Timing struct {
-	// Register bounds one Register call. Kubelet dials us back inside the call,
-	// for up to 10 s.
+	// Register bounds one Register call, or the time from kubelet's question to its
+	// verdict. Kubelet dials us back meanwhile, for up to 10 s.
 	Register time.Duration
+	// Call is how long kubelet may take to find a socket in its plugin registry.
+	Call time.Duration
 	// Session is how long after Register kubelet may take to open the session.
 	Session time.Duration
 	// Disconnect bounds the wait for kubelet to close its connection.
@@ -52,29 +54,12 @@ type Timing struct {
 // DefaultTiming is the timing for a real kubelet.
 var DefaultTiming = Timing{
 	Register:   15 * time.Second,
+	Call:       time.Minute,
 	Session:    5 * time.Second,
 	Disconnect: time.Second,
 	Grace:      20 * time.Millisecond,
 	Settle:     100 * time.Millisecond,
 	Stable:     10 * time.Second,
-}
-
-// Stats counts registrations by result. The zero value is ready; all fields are
-// safe for concurrent use.
-type Stats struct {
-	OK, Refused, Unreachable atomic.Uint64
-}
-
-// State is what a Keeper says of itself.
-type State struct {
-	// Registered: kubelet has accepted the registration of now.
-	Registered bool
-	// Session: kubelet has a ListAndWatch stream open.
-	Session bool
-	// Since is when Registered or Session changed last.
-	Since time.Time
-	// Problem is why there is no session, in one sentence; empty when there is.
-	Problem string
 }
 
 // Keeper keeps one resource registered. Fill the fields, then call Run once.
@@ -100,9 +85,6 @@ func NewKeeper(resource string, dir *Dir, sockets *Names, cfg session.Config, ti
 	}
 }
 
-// State returns what is true now, and a channel that is closed when it changes.
-func (k *Keeper) State() (State, <-chan struct{}) { return k.state.Get() }
-
 // Run serves and registers the resource, again and again, until ctx ends. It
 // returns when everything it started has ended and its socket is removed.
 func (k *Keeper) Run(ctx context.Context) {
@@ -110,7 +92,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	for {
 		kubelet, changed := k.Dir.Kubelet()
 		if !kubelet.Present() {
-			k.lost(fmt.Errorf("waiting for %s", k.Dir.KubeletSocket()))
+			k.lost(fmt.Errorf("waiting for %s", k.Dir.sign))
 			select {
 			case <-changed:
 				continue
@@ -120,6 +102,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		}
 		if kubelet != with {
 			with, k.retry = kubelet, backoff{}
+			k.update(func(s *State) { s.Problem = k.Dir.pending })
 		}
 		err := k.hold(ctx)
 		if ctx.Err() != nil {
@@ -156,12 +139,12 @@ func (k *Keeper) pause(ctx context.Context, d time.Duration, than Generation) bo
 // kubelet of now, and stays for as long as the session is worth keeping. It
 // returns why it is not, after kubelet has had the time to notice.
 func (k *Keeper) hold(ctx context.Context) error {
-	conn, kubelet, err := dialKubelet(ctx, k.Dir)
+	intro, kubelet, err := k.introduction(ctx)
 	if err != nil {
 		k.Stats.Unreachable.Add(1)
 		return err
 	}
-	defer func() { _ = conn.Close() }() // a second Close, after gRPC's, is harmless
+	defer intro.close()
 
 	name := k.Sockets.Next(k.Resource)
 	listener, err := unixsock.Listen(filepath.Join(k.Dir.Path(), name), unixsock.Options{Mode: 0o600})
@@ -170,13 +153,13 @@ func (k *Keeper) hold(ctx context.Context) error {
 	}
 	socketGone, release := k.Dir.Guard(name, listener.ID())
 	defer release()
-	server := session.Serve(listener, k.Session)
+	server := session.Serve(listener, k.Session, intro.services()...)
 	defer server.Stop()
 
-	call, cancel := context.WithTimeout(ctx, k.Timing.Register)
+	call, cancel := context.WithCancel(ctx)
 	var calling sync.WaitGroup
 	registered := make(chan error, 1)
-	calling.Go(func() { registered <- register(call, conn, k.request(name)) })
+	calling.Go(func() { registered <- intro.introduce(call, name) })
 
 	why := k.watch(ctx, kubelet, server, registered, socketGone)
 	// A call that is given up ends before the pauses below: kubelet up to 1.36 then
@@ -202,7 +185,7 @@ func (k *Keeper) watch(ctx context.Context, kubelet Generation, server *session.
 	for {
 		now, changed := k.Dir.Kubelet()
 		if now.Present() && now != kubelet {
-			return errReplaced
+			return fmt.Errorf("%s is another one: %w", k.Dir.sign, errReplaced)
 		}
 		gone := socketGone
 		if !now.Present() {
@@ -266,6 +249,9 @@ func (k *Keeper) settle(ctx context.Context, kubelet Generation, server *session
 	bound, cancel := context.WithTimeout(ctx, k.Timing.Disconnect)
 	defer cancel()
 	server.Disconnected(bound)
+	// On the watcher route kubelet up to 1.36 forgets whatever plugin has the resource's
+	// name when a socket is removed: the old one goes before the next one comes.
+	server.Stop()
 	if !errors.Is(why, errReplaced) {
 		k.pause(ctx, k.Timing.Settle, kubelet)
 		return
@@ -275,48 +261,5 @@ func (k *Keeper) settle(ctx context.Context, kubelet Generation, server *session
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	}
-}
-
-// request is what is said to kubelet. It ignores the options in it and asks the
-// endpoint for them, but they are part of the API.
-func (k *Keeper) request(endpoint string) *pluginapi.RegisterRequest {
-	offer, _ := k.Session.Offer.Get()
-	return &pluginapi.RegisterRequest{
-		Version:      pluginapi.Version,
-		Endpoint:     endpoint,
-		ResourceName: k.Resource,
-		Options:      offer.Options(),
-	}
-}
-
-// lost says that there is no session and why. It is logged when the reason is
-// another than before, for such a state can last for long.
-func (k *Keeper) lost(why error) {
-	before, _ := k.state.Get()
-	if !before.Registered && !before.Session && before.Problem == why.Error() {
-		return
-	}
-	k.update(func(s *State) { s.Registered, s.Session, s.Problem = false, false, why.Error() })
-	k.Log.Warn("no session with kubelet", "reason", why)
-}
-
-// update changes the state. Only the goroutine of Run calls it.
-func (k *Keeper) update(change func(*State)) {
-	before, _ := k.state.Get()
-	now := before
-	change(&now)
-	if now.Registered != before.Registered || now.Session != before.Session {
-		now.Since = time.Now()
-	}
-	k.state.Set(now)
-}
-
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }

@@ -123,7 +123,7 @@ func (n *node) eventuallyWithin(d time.Duration, cond func(fakekubelet.State) bo
 // sockets are the names in kubelet's directory that are ours.
 func (n *node) sockets() (ours []string) {
 	n.t.Helper()
-	entries, err := os.ReadDir(n.Dir())
+	entries, err := os.ReadDir(n.dir.Path())
 	must(n.t, err)
 	for _, e := range entries {
 		if strings.Contains(e.Name(), SocketPrefix) {

@@ -61,7 +61,9 @@ type DiscoveryReport struct {
 // KubeletReport is the state of kubelet's directory.
 type KubeletReport struct {
 	Dir string `json:"dir"`
-	// Present: there is a kubelet.sock.
+	// Watched: kubelet watches the directory; otherwise it is called on its kubelet.sock.
+	Watched bool `json:"watched"`
+	// Present: there is a kubelet.sock, or the directory that kubelet is to watch.
 	Present bool `json:"present"`
 }
 
@@ -117,7 +119,7 @@ func (r *Relay) Report() Report {
 			ScanSeconds:   disc.Status.GetScanDuration().AsDuration().Seconds(),
 			NetnsMode:     netnsMode(disc.Snapshot.GetNode().GetNetnsMode()),
 		},
-		Kubelet:   KubeletReport{Dir: r.src.Kubelet.Path(), Present: kubelet.Present()},
+		Kubelet:   KubeletReport{Dir: r.src.Kubelet.Path(), Watched: r.src.Kubelet.Watched(), Present: kubelet.Present()},
 		Resources: []ResourceReport{},
 		Snapshot:  disc.Snapshot,
 	}

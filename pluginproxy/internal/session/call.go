@@ -7,6 +7,7 @@ package session
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -156,7 +157,8 @@ func equal(a, b []*pluginapi.Device) bool {
 }
 
 // connWatcher tells kubelet's connection from those of others: it is the one that
-// the first call came through, for nobody else has been told the socket's name.
+// the first call of this API came through, for nobody else has been told the socket's
+// name. Calls of other services may come by other connections.
 //
 // When a stranger's session supersedes kubelet's, kubelet hangs up and never
 // comes back by itself. Then the stranger's session ends, too.
@@ -171,7 +173,10 @@ func (connWatcher) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Co
 }
 
 // TagRPC is called by gRPC for each call.
-func (w connWatcher) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context {
+func (w connWatcher) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+	if !strings.HasPrefix(info.FullMethodName, "/"+pluginapi.DevicePlugin_ServiceDesc.ServiceName+"/") {
+		return ctx
+	}
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	if w.s.kubelet == nil {

@@ -84,8 +84,11 @@ type Server struct {
 	closed  sync.Once     // guards over
 }
 
+// Service is a further gRPC service on the same socket; the function registers it.
+type Service func(grpc.ServiceRegistrar)
+
 // Serve answers on lis at once and until Stop, which closes it.
-func Serve(lis net.Listener, cfg Config) *Server {
+func Serve(lis net.Listener, cfg Config, more ...Service) *Server {
 	if cfg.Interval == 0 {
 		cfg.Interval = DefaultInterval
 	}
@@ -101,6 +104,9 @@ func Serve(lis net.Listener, cfg Config) *Server {
 		grpc.WaitForHandlers(true),
 	)
 	pluginapi.RegisterDevicePluginServer(s.grpc, s)
+	for _, register := range more {
+		register(s.grpc)
+	}
 	s.work.Go(func() {
 		// It returns an error when the listener breaks: then nobody can reach
 		// this server any more and the session's owner has to make a new one. Where

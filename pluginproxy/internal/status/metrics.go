@@ -46,7 +46,7 @@ var (
 	descLists = desc("lists_sent_total",
 		"Device lists sent to kubelet, which writes a checkpoint file for each.", "resource")
 	descRegistrations = desc("registrations_total",
-		"Register calls by result: ok, refused by kubelet, or kubelet unreachable.", "resource", "result")
+		"Registrations by result: ok, refused by kubelet, or unreachable: kubelet could not be called, or has not called.", "resource", "result")
 	descAllocations = desc("allocations_total",
 		"Allocate calls by result: ok or error.", "resource", "result")
 	descPortActive = desc("port_active",
