@@ -37,8 +37,10 @@ func poolOf(hca int, name string, n int) resourceConfig {
 type node struct {
 	t       testing.TB
 	host    *host
-	plugins string // kubelet's device-plugins directory
-	run     string // config and discoveryd's socket
+	plugins string   // kubelet's device-plugins directory
+	ours    string   // where our sockets are; the same unless kubelet is to find them
+	run     string   // config and discoveryd's socket
+	flags   []string // further ones of pluginproxy
 	kubelet *kubelet
 
 	discovery, proxy *process
@@ -48,6 +50,7 @@ type node struct {
 func newNode(t testing.TB, hcas int, resources ...resourceConfig) *node {
 	t.Helper()
 	n := &node{t: t, host: newHost(t, hcas), plugins: shortDir(t), run: shortDir(t)}
+	n.ours = n.plugins
 	config, err := json.Marshal(map[string]any{"configList": resources})
 	if err != nil {
 		t.Fatal(err)
@@ -93,26 +96,26 @@ func (n *node) startProxy() {
 // does with its new pod.
 func (n *node) anotherProxy() *process {
 	n.t.Helper()
-	return startProcess(n.t, "pluginproxy", exec.Command(binary(n.t, "pluginproxy"), "serve",
-		"--config="+filepath.Join(n.run, "config.json"),
-		"--discovery-socket="+n.discoverySocket(),
-		"--device-plugins-dir="+n.plugins,
+	return startProcess(n.t, "pluginproxy", exec.Command(binary(n.t, "pluginproxy"), append([]string{"serve",
+		"--config=" + filepath.Join(n.run, "config.json"),
+		"--discovery-socket=" + n.discoverySocket(),
+		"--device-plugins-dir=" + n.plugins,
 		"--metrics-address=127.0.0.1:0",
 		"--log-level=debug",
-	))
+	}, n.flags...)...))
 }
 
 // sockets returns the paths of our own sockets in kubelet's directory.
 func (n *node) sockets() []string {
 	n.t.Helper()
-	entries, err := os.ReadDir(n.plugins)
+	entries, err := os.ReadDir(n.ours)
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	var ours []string
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "rdma-relay") && e.Type() == os.ModeSocket {
-			ours = append(ours, filepath.Join(n.plugins, e.Name()))
+			ours = append(ours, filepath.Join(n.ours, e.Name()))
 		}
 	}
 	return ours
