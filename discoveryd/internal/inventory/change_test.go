@@ -179,32 +179,3 @@ func TestDeviceThatHasNeverAnsweredIsListedByItsPlace(t *testing.T) {
 	expect(t, "address", d.GetParent().GetPciAddress(), "0000:3b:00.0")
 	expect(t, "reasons", codes(d.GetReasons()), "NOT_ANSWERING")
 }
-
-func TestPollSeesPortsAndNothingElse(t *testing.T) {
-	ether, ib, bare := hca(0), hca(1), hca(2)
-	ether.Nets = []fakehost.Net{{Name: "ens0", Carrier: "1"}}
-	ib.Ports = []fakehost.Port{{LinkLayer: fakehost.InfiniBand}}
-	ib.Nets = []fakehost.Net{{Name: "ib0", Carrier: "1"}} // has no say
-	bare.Nets = []fakehost.Net{}
-	host := newHost(t, ether, ib, bare)
-	scanner := newScanner(t, host.Root())
-	twice := func() [2]bool { return [2]bool{scanner.Poll(t.Context()), scanner.Poll(t.Context())} }
-	expect(t, "before the first scan", twice(), [2]bool{})
-	for _, step := range []struct {
-		what   string
-		change func() error
-		want   [2]bool
-	}{
-		{"nothing", func() error { return nil }, [2]bool{false, false}},
-		{"carrier lost", func() error { return host.SetCarrier("ens0", false) }, [2]bool{true, true}},
-		{"InfiniBand port down", func() error { return host.SetPortState("mlx5_1", 1, fakehost.StateDown) }, [2]bool{false, true}},
-		{"Ethernet port without net down", func() error { return host.SetPortState("mlx5_2", 1, fakehost.StateDown) }, [2]bool{false, true}},
-		{"device gone", func() error { return host.Remove("mlx5_1") }, [2]bool{true, true}},
-	} {
-		scan(t, scanner)
-		must(t, step.change())
-		expect(t, step.what, twice(), step.want)
-		scan(t, scanner)
-		expect(t, step.what+", scanned", twice(), [2]bool{})
-	}
-}

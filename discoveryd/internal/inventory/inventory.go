@@ -70,8 +70,9 @@ type Scanner struct {
 	hosts   reads[host]
 	devices reads[*facts]
 
+	last scanned // by the last scan, for looks at parts of it
 	// polled are the devices of the last scan whose ports are worth a look.
-	polled []entry
+	polled []polled
 	polls  int // how often that was done
 }
 

@@ -37,7 +37,8 @@ func (s *Scanner) Scan(ctx context.Context) (*discoveryv1.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s.forget(l, results)
+	s.forget(results)
+	s.remember(l, results)
 	return assemble(l, results), nil
 }
 
@@ -72,27 +73,26 @@ func (s *Scanner) readDevices(ctx context.Context, v *view, l *listing, until ti
 	results := make([]result, len(entries))
 	parallel(len(entries), func(i int) {
 		e := entries[i]
-		a := s.devices.do(ctx, v, e.key(), until, func(*facts) *facts {
-			if i < len(l.rdma) {
-				return v.readDevice(l, e)
-			}
-			return v.readBare(l, e)
-		})
-		results[i] = result{entry: e, answer: a}
+		results[i] = result{entry: e, answer: s.readOne(ctx, v, l, i, e, until)}
 	})
 	return results
 }
 
-// forget drops what is remembered of things that are gone, and remembers which
-// devices have ports to poll.
-func (s *Scanner) forget(l *listing, results []result) {
-	wanted := map[string]bool{}
-	s.polled = s.polled[:0]
-	for i, r := range results {
-		wanted[r.key()] = true
-		if i < len(l.rdma) && r.answer.known && len(r.answer.value.device.GetPorts()) > 0 {
-			s.polled = append(s.polled, r.entry)
+// readOne reads the RDMA device or function that is number i of the listing.
+func (s *Scanner) readOne(ctx context.Context, v *view, l *listing, i int, e entry, until time.Time) answer[*facts] {
+	return s.devices.do(ctx, v, e.key(), until, func(*facts) *facts {
+		if i < len(l.rdma) {
+			return v.readDevice(l, e)
 		}
+		return v.readBare(l, e)
+	})
+}
+
+// forget drops what is remembered of things that are gone.
+func (s *Scanner) forget(results []result) {
+	wanted := map[string]bool{}
+	for _, r := range results {
+		wanted[r.key()] = true
 	}
 	s.devices.keep(func(key string) bool { return wanted[key] })
 }

@@ -1,13 +1,12 @@
-// Hints that come together are one, and a source that fails takes none with it.
+// Hints that come together are one.
 //
 // SPDX-License-Identifier: Apache-2.0
 
 package notice
 
 import (
-	"context"
-	"errors"
-	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -37,22 +36,6 @@ func TestManyEventsMakeOneScan(t *testing.T) {
 	}
 }
 
-// source is a source of one event that ends as told.
-type source struct {
-	name string
-	err  error
-}
-
-func (s source) Name() string { return s.name }
-
-func (s source) Run(ctx context.Context, n *Notice) error {
-	n.Event()
-	if s.err == nil {
-		<-ctx.Done()
-	}
-	return s.err
-}
-
 // text collects a log.
 type text struct {
 	mu sync.Mutex
@@ -71,21 +54,31 @@ func (w *text) String() string {
 	return w.Builder.String()
 }
 
-func TestSourceThatFailsIsToldOfOnceAndTheOthersGoOn(t *testing.T) {
-	var out text
+func TestHintsAreTakenTogetherAndOnce(t *testing.T) {
 	n := New()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		n.Run(ctx, slog.New(slog.NewTextHandler(&out, nil)), source{"bad", errors.New("no permission")}, source{"good", nil})
-	}()
-	for n.Events() < 2 {
-		<-n.Due()
+	n.Links("ens1", "ens2")
+	n.Links("ens1")
+	<-n.Due()
+	h := n.Take()
+	slices.Sort(h.Links)
+	if h.All || strings.Join(h.Links, " ") != "ens1 ens2" || n.Events() != 2 {
+		t.Errorf("%v, %d events", h, n.Events())
 	}
-	cancel()
-	<-done
-	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "source=bad") || !strings.Contains(got, "no permission") {
-		t.Errorf("log is %q", got)
+	n.Event()
+	if h := n.Take(); !h.All || len(h.Links) > 0 {
+		t.Errorf("second time: %v", h)
+	}
+	if h := n.Take(); h.All || len(h.Links) > 0 {
+		t.Errorf("third time: %v", h)
+	}
+}
+
+func TestTooManyNamesAreALookAtEverything(t *testing.T) {
+	n := New()
+	for i := range 2 * maxLinks {
+		n.Links("veth" + strconv.Itoa(i))
+	}
+	if h := n.Take(); !h.All || len(h.Links) != maxLinks {
+		t.Errorf("all %v, and %d names", h.All, len(h.Links))
 	}
 }

@@ -52,8 +52,8 @@ type Tree struct {
 func (t *Tree) Name() string { return "recorded tree" }
 
 // Run implements Source.
-func (t *Tree) Run(ctx context.Context, n *Notice) error {
-	err := t.watch(ctx, n)
+func (t *Tree) Run(ctx context.Context, n *Notice, listening func()) error {
+	err := t.watch(ctx, n, listening)
 	if err == nil {
 		return nil
 	}
@@ -82,7 +82,7 @@ var localFS = []int64{
 const watched = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_ATTRIB
 
 // watch returns only when ctx has ended or watching is not possible.
-func (t *Tree) watch(ctx context.Context, n *Notice) (err error) {
+func (t *Tree) watch(ctx context.Context, n *Notice, listening func()) (err error) {
 	if t.inotify, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
 		return os.NewSyscallError("inotify_init", err)
 	}
@@ -92,7 +92,7 @@ func (t *Tree) watch(ctx context.Context, n *Notice) (err error) {
 	if err := t.addAll(); err != nil {
 		return err
 	}
-	n.Hint() // for what has changed while the watches were set up
+	listening()
 
 	var since time.Time // of the first change that no scan was made due for
 	moved := false      // directories have come or gone

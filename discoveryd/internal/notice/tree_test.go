@@ -27,7 +27,7 @@ func watchTree(t *testing.T) (root string, n *Notice) {
 	ctx, cancel := context.WithCancel(context.Background())
 	tree := &Tree{Root: root, Dirs: []string{"sys", "dev/infiniband"}, Log: slog.New(slog.DiscardHandler)}
 	done := make(chan error, 1)
-	go func() { done <- tree.Run(ctx, n) }()
+	go func() { done <- tree.Run(ctx, n, n.Hint) }()
 	t.Cleanup(func() {
 		cancel()
 		must(t, <-done)
@@ -126,7 +126,7 @@ func TestTreeThatCanNotBeWatchedIsLookedAt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	tree := &Tree{Root: root, Dirs: []string{"sys"}, Log: slog.New(slog.NewTextHandler(&out, nil))}
 	done := make(chan error, 1)
-	go func() { done <- tree.Run(ctx, n) }()
+	go func() { done <- tree.Run(ctx, n, n.Hint) }()
 	due(t, n)
 	due(t, n)
 	cancel()

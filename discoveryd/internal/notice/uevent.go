@@ -9,84 +9,42 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// kernelGroup is the multicast group that the kernel itself sends to; udev's
-	// is 2 (lib/kobject_uevent.c).
-	kernelGroup = 1
-	// ueventSize is UEVENT_BUFFER_SIZE and the header (include/linux/kobject.h).
-	ueventSize = 2048 + 512
-	// ueventBuffer holds the burst of a thousand virtual functions.
-	ueventBuffer = 1 << 20
-)
+// kernelGroup is the multicast group that the kernel itself sends to; udev's is 2
+// (lib/kobject_uevent.c).
+const kernelGroup = 1
 
 // Uevents is the source of kobject uevents.
-type Uevents struct{}
+type Uevents struct {
+	buffer int // of the socket, in tests
+}
 
 // Name implements Source.
 func (Uevents) Name() string { return "uevents" }
 
 // Run implements Source.
-func (Uevents) Run(ctx context.Context, n *Notice) error {
-	socket, err := openUevents()
+func (u Uevents) Run(ctx context.Context, n *Notice, listening func()) error {
+	s, err := listen(ctx, unix.NETLINK_KOBJECT_UEVENT, kernelGroup, u.buffer)
 	if err != nil {
 		return err
 	}
-	defer socket.Close()
-	defer context.AfterFunc(ctx, func() { _ = socket.Close() })()
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var message [ueventSize]byte
+	defer s.close()
+	listening()
 	for {
-		size, from, err := receive(raw, message[:])
+		message, err := s.receive()
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.ENOBUFS): // some were lost
+		case err == nil && matters(message), errors.Is(err, errLost):
 			n.Event()
 		case err != nil:
-			return fmt.Errorf("read uevent socket: %w", err)
-		default:
-			// Only the kernel has the port 0; other programs can send here too.
-			if sender, ok := from.(*unix.SockaddrNetlink); ok && sender.Pid == 0 && matters(message[:size]) {
-				n.Event()
-			}
+			return err
 		}
 	}
-}
-
-// receive waits for a message without keeping a thread.
-func receive(raw syscall.RawConn, message []byte) (size int, from unix.Sockaddr, err error) {
-	waitErr := raw.Read(func(fd uintptr) bool {
-		size, from, err = unix.Recvfrom(int(fd), message, 0)
-		return !errors.Is(err, unix.EAGAIN)
-	})
-	return size, from, errors.Join(waitErr, err)
-}
-
-func openUevents() (*os.File, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
-	if err != nil {
-		return nil, fmt.Errorf("open uevent socket: %w", err)
-	}
-	socket := os.NewFile(uintptr(fd), "uevents")
-	// Without CAP_NET_ADMIN the system's limit holds; what does not fit is told by
-	// ENOBUFS.
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, ueventBuffer)
-	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: kernelGroup}); err != nil {
-		return nil, errors.Join(fmt.Errorf("bind uevent socket: %w", err), socket.Close())
-	}
-	return socket, nil
 }
 
 // matters tells whether a uevent is about something that a snapshot shows. The

@@ -68,7 +68,7 @@ func TestKernelsUeventsAreHeard(t *testing.T) {
 	n := New()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	done := make(chan error, 1)
-	go func() { done <- Uevents{}.Run(ctx, n) }()
+	go func() { done <- Uevents{}.Run(ctx, n, func() {}) }()
 	// The socket may not be open yet at the first try.
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()

@@ -9,67 +9,138 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rdma-relay/rdma-relay/discoveryd/internal/inventory"
 	"github.com/rdma-relay/rdma-relay/discoveryd/internal/journal"
 )
 
 const (
-	// pollInterval is how often the ports of a live host are looked at, and how soon
-	// a scan that failed is tried again.
-	pollInterval = time.Second
-	// minPause and maxPause bound the time between two scans: a storm of events
-	// makes one scan after another, but leaves half the time to others.
+	// minPause and maxPause bound the time between two scans, which is as long as the
+	// scan took: half the time is left to others.
 	minPause = 10 * time.Millisecond
 	maxPause = time.Second
+	// Events come in groups: those of a device and of its files. A scan waits until
+	// it has been quiet for quiet, but not longer than gather.
+	quiet  = 5 * time.Millisecond
+	gather = 20 * time.Millisecond
 )
 
-// scan scans at once, and then whenever it is due, until ctx ends.
+// scan scans at once, and then whenever something is due, until ctx ends.
 func (d *Daemon) scan(ctx context.Context) {
 	trouble := ""
+	stale := inventory.Everything()
 	for ctx.Err() == nil {
-		took, err := d.scanOnce(ctx)
+		took, err := d.scanOnce(ctx, stale)
 		if ctx.Err() != nil {
 			return
 		}
 		trouble = d.sayTrouble(trouble, err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(min(max(took, minPause), maxPause)):
-		}
-		d.awaitDue(ctx, err != nil)
+		d.scanned(stale, err)
+		pause(ctx, time.Now().Add(min(max(took, minPause), maxPause)))
+		stale = d.awaitDue(ctx)
 	}
 }
 
-// awaitDue returns when a scan is due, or ctx has ended. Nobody is woken up for
-// nothing: where there are no ports to look at, the kernel's events and the resync
-// are all.
-func (d *Daemon) awaitDue(ctx context.Context, failed bool) {
-	resync := time.NewTimer(d.opts.ResyncInterval)
-	defer resync.Stop()
-	poll := time.NewTicker(pollInterval)
-	defer poll.Stop()
-	if !failed && (!d.live || !d.scanner.Polls()) {
-		poll.Stop()
+// scanned notes what follows from a scan.
+func (d *Daemon) scanned(stale inventory.Stale, err error) {
+	now := time.Now()
+	if err != nil {
+		d.agenda.failed(now)
+		return
 	}
+	if stale.All() {
+		d.agenda.complete(now)
+	}
+	interval := time.Duration(0)
+	if d.live {
+		d.present(d.scanner.Devices() > 0)
+		interval = d.scanner.PollInterval(d.heard())
+	}
+	d.agenda.poll(now, interval)
+}
+
+// awaitDue returns what is due to be read, or when ctx has ended. Nobody is woken up
+// for nothing: where there are no ports to look at, the kernel's events and the
+// resync are all.
+func (d *Daemon) awaitDue(ctx context.Context) inventory.Stale {
 	for {
+		next := time.NewTimer(time.Until(d.agenda.next()))
 		select {
 		case <-ctx.Done():
-			return
+			next.Stop()
+			return inventory.Stale{}
 		case <-d.notice.Due():
-			return
-		case <-resync.C:
-			return
-		case <-poll.C:
-			if failed || d.scanner.Poll(ctx) {
-				return
+			next.Stop()
+			d.gather(ctx)
+			stale := d.hinted()
+			if !stale.Any() {
+				continue
+			}
+			pause(ctx, d.agenda.allowed())
+			stale = stale.And(d.hinted()) // what has come meanwhile
+			d.agenda.event(time.Now(), stale)
+			return stale
+		case <-next.C:
+			stale, poll := d.agenda.due(time.Now())
+			if poll {
+				found := d.scanner.Poll(ctx, d.heard())
+				if found.Any() {
+					d.agenda.event(time.Now(), found)
+				}
+				stale = stale.And(found)
+			}
+			if stale.Any() {
+				return stale
 			}
 		}
 	}
 }
 
-// scanOnce scans and publishes what was found.
-func (d *Daemon) scanOnce(ctx context.Context) (took time.Duration, err error) {
+// gather returns when no further hint has come for a moment.
+func (d *Daemon) gather(ctx context.Context) {
+	end := time.NewTimer(gather)
+	defer end.Stop()
+	for {
+		calm := time.NewTimer(quiet)
+		select {
+		case <-ctx.Done():
+		case <-end.C:
+		case <-calm.C:
+		case <-d.notice.Due():
+			calm.Stop()
+			continue
+		}
+		calm.Stop()
+		return
+	}
+}
+
+// hinted is what the hints are about that have come.
+func (d *Daemon) hinted() inventory.Stale {
+	hints := d.notice.Take()
+	if hints.All {
+		return inventory.Everything()
+	}
+	return d.scanner.Links(hints.Links)
+}
+
+// pause returns at the time, or when ctx has ended.
+func pause(ctx context.Context, until time.Time) {
+	left := time.Until(until)
+	if left <= 0 {
+		return
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// scanOnce reads what is stale and publishes what was found.
+func (d *Daemon) scanOnce(ctx context.Context, stale inventory.Stale) (took time.Duration, err error) {
 	start := time.Now()
-	snapshot, err := d.scanner.Scan(ctx)
+	snapshot, err := d.scanner.Reread(ctx, stale)
 	took = time.Since(start)
 	if err != nil {
 		d.publisher.Failed()

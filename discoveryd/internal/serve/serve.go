@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -52,11 +53,17 @@ type Options struct {
 
 // Daemon is a daemon that has its socket and has not begun to scan.
 type Daemon struct {
-	opts      Options
-	log       *slog.Logger
-	live      bool
-	scanner   *inventory.Scanner
-	notice    *notice.Notice
+	opts    Options
+	log     *slog.Logger
+	live    bool
+	scanner *inventory.Scanner
+	notice  *notice.Notice
+	agenda  *agenda
+	sources []notice.Source
+	// heard tells whether a source tells of all changes of network devices, and
+	// present is told whether there are RDMA devices.
+	heard     func() bool
+	present   func(bool)
 	publisher *publish.Publisher
 	listener  *unixsock.Listener
 	server    *grpc.Server
@@ -64,7 +71,7 @@ type Daemon struct {
 
 // New looks for the host and makes the socket. After an error nothing is left.
 func New(opts Options, log *slog.Logger) (*Daemon, error) {
-	d := &Daemon{opts: opts, log: log, notice: notice.New()}
+	d := &Daemon{opts: opts, log: log, notice: notice.New(), agenda: newAgenda(opts.ResyncInterval)}
 	var err error
 	d.scanner, err = inventory.New(inventory.Options{Root: opts.HostRoot, Due: d.notice.Hint})
 	if err != nil {
@@ -73,6 +80,7 @@ func New(opts Options, log *slog.Logger) (*Daemon, error) {
 	if d.live, err = d.scanner.Live(); err != nil {
 		return nil, err
 	}
+	d.listen()
 	d.listener, err = unixsock.Listen(opts.Socket, unixsock.Options{Mode: socketMode})
 	if err != nil {
 		return nil, err
@@ -114,7 +122,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
-		d.notice.Run(ctx, d.log, d.sources()...)
+		d.notice.Run(ctx, d.log, d.sources...)
 		return nil
 	})
 	group.Go(func() error {
@@ -131,13 +139,16 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return err
 }
 
-// sources are what tells of changes. A recorded tree is another host's, or this
+// listen picks what tells of changes. A recorded tree is another host's, or this
 // one's at another time: the kernel's events are not about it.
-func (d *Daemon) sources() []notice.Source {
-	if d.live {
-		return []notice.Source{notice.Uevents{}}
+func (d *Daemon) listen() {
+	if !d.live {
+		d.sources = []notice.Source{&notice.Tree{Root: d.opts.HostRoot, Dirs: []string{"sys", "dev/infiniband"}, Log: d.log}}
+		return
 	}
-	return []notice.Source{&notice.Tree{Root: d.opts.HostRoot, Dirs: []string{"sys", "dev/infiniband"}, Log: d.log}}
+	links, rdma := &notice.Links{Sys: filepath.Join(d.opts.HostRoot, "sys"), Log: d.log}, notice.NewRDMA()
+	d.sources = []notice.Source{notice.Uevents{}, links, rdma}
+	d.heard, d.present = links.Heard, rdma.Present
 }
 
 // stop ends the streams and closes the socket; Serve returns then.
