@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // uevent makes a message in the kernel's form.
@@ -57,33 +59,78 @@ func FuzzUevent(f *testing.F) {
 	})
 }
 
-func TestKernelsUeventsAreHeard(t *testing.T) {
-	triggers, _ := filepath.Glob("/sys/bus/pci/devices/*/uevent")
+// fire makes the kernel send uevents of the kind whose triggers are at pattern, one
+// with each call.
+func fire(t *testing.T, pattern string) func() {
+	t.Helper()
+	triggers, _ := filepath.Glob(pattern)
 	if len(triggers) == 0 {
-		t.Skip("no PCI device to make an event of")
+		t.Skip("no device to make an event of: ", pattern)
 	}
-	if err := os.WriteFile(triggers[0], []byte("change"), 0o200); err != nil {
+	again := func() error { return os.WriteFile(triggers[0], []byte("change"), 0o200) }
+	if err := again(); err != nil {
 		t.Skip("needs root: ", err)
 	}
+	return func() { must(t, again()) }
+}
+
+// hear runs the source until the test has ended, and returns when it listens.
+func hear(t *testing.T, source Source) *Notice {
+	t.Helper()
+	others := goleak.IgnoreCurrent()
 	n := New()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	done := make(chan error, 1)
-	go func() { done <- Uevents{}.Run(ctx, n, func() {}) }()
-	// The socket may not be open yet at the first try.
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for heard := false; !heard; {
+	ctx, cancel := context.WithCancel(context.Background())
+	listening, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- source.Run(ctx, n, func() { close(listening) }) }()
+	t.Cleanup(func() {
+		cancel()
+		must(t, <-done)
+		goleak.VerifyNone(t, others)
+	})
+	select {
+	case <-listening:
+	case err := <-done:
+		done <- err
+		t.Fatalf("ended without having heard anything: %v", err)
+	}
+	return n
+}
+
+func TestKernelsUeventsAreHeard(t *testing.T) {
+	event := fire(t, "/sys/bus/pci/devices/*/uevent")
+	n := hear(t, Uevents{})
+	event()
+	due(t, n)
+}
+
+func TestUeventsOfOtherThingsAreNoEvents(t *testing.T) {
+	other, event := fire(t, "/sys/class/net/lo/uevent"), fire(t, "/sys/bus/pci/devices/*/uevent")
+	n := hear(t, Uevents{})
+	other()
+	event()
+	due(t, n)
+	if n.Events() > 2 { // some other device of the machine may have had one
+		t.Errorf("%d events", n.Events())
+	}
+}
+
+func TestLostUeventsLeadToALookAtEverythingAndNotToTheEnd(t *testing.T) {
+	other, event := fire(t, "/sys/class/net/lo/uevent"), fire(t, "/sys/bus/pci/devices/*/uevent")
+	n := hear(t, Uevents{buffer: 1}) // the kernel makes the least of it that it allows
+	for i := 0; n.Events() == 0; i++ {
+		if i == 100_000 {
+			t.Fatal("nothing was lost")
+		}
+		other() // which matters to nobody
+	}
+	if !n.Take().All {
+		t.Error("nothing is to be looked at")
+	}
+	for before := n.Events(); n.Events() == before; {
+		event()
 		select {
 		case <-n.Due():
-			heard = true
-		case <-again.C:
-			must(t, os.WriteFile(triggers[0], []byte("change"), 0o200))
-		case err := <-done:
-			t.Fatalf("ended without having heard anything: %v", err)
+		case <-time.After(10 * time.Millisecond): // it may be among the lost
 		}
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Errorf("after cancel: %v", err)
 	}
 }
