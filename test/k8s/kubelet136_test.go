@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+	"k8s.io/kubernetes/pkg/kubelet/pluginmanager/reconciler"
 )
 
 // kubeletRelease is the minor release whose device manager is built in.
@@ -40,3 +41,5 @@ func disconnect(_ context.Context, m *devicemanager.ManagerImpl, resource, socke
 func allocate(_ context.Context, m *devicemanager.ManagerImpl, pod *v1.Pod) error {
 	return m.Allocate(pod, &pod.Spec.Containers[0])
 }
+
+func runReconciler(ctx context.Context, r reconciler.Reconciler) { r.Run(ctx.Done()) }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/kubernetes/pkg/kubelet/pluginmanager/reconciler"
 )
 
 // kubeletRelease is the minor release whose device manager is built in.
@@ -42,3 +43,5 @@ func disconnect(ctx context.Context, m *devicemanager.ManagerImpl, resource, soc
 func allocate(ctx context.Context, m *devicemanager.ManagerImpl, pod *v1.Pod) error {
 	return m.Allocate(ctx, pod, &pod.Spec.Containers[0], lifecycle.AddOperation)
 }
+
+func runReconciler(ctx context.Context, r reconciler.Reconciler) { r.Run(ctx) }

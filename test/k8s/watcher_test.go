@@ -33,7 +33,7 @@ func watchRegistry(t testing.TB, k *kubelet, registry string) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		r.Run(ctx)
+		runReconciler(ctx, r)
 	}()
 	return func() {
 		cancel()
