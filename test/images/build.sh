@@ -55,6 +55,12 @@ local_base() {
 }
 [ -z "${LOCAL_BASE:-}" ] || local_base
 
+# buildah 1.28, Debian's, does not know of BUILDPLATFORM by itself.
+if [ "$BUILDER" = buildah ]; then
+	here=linux/$(buildah info --format '{{.host.arch}}')
+	flags=(--quiet --timestamp "$SOURCE_DATE_EPOCH" --identity-label=false --build-arg "BUILDPLATFORM=$here")
+fi
+
 common=(--build-arg "VERSION=$VERSION" --build-arg "REVISION=$REVISION"
 	${GO_IMAGE:+--build-arg "GO_IMAGE=$GO_IMAGE"} ${GOPROXY:+--build-arg "GOPROXY=$GOPROXY"})
 
@@ -67,11 +73,10 @@ build() { # PROGRAM DOCKERFILE
 		docker buildx build "${common[@]}" --provenance=false --platform "$PLATFORMS" -t "$image" -f "$2" \
 			--output "type=oci,dest=$file,rewrite-timestamp=true" . ;;
 	buildah-images)
-		buildah bud --quiet "${common[@]}" --timestamp "$SOURCE_DATE_EPOCH" --identity-label=false \
-			--platform "linux/$(buildah info --format '{{.host.arch}}')" -t "$image" -f "$2" . ;;
+		buildah bud "${flags[@]}" "${common[@]}" --platform "$here" -t "$image" -f "$2" . ;;
 	buildah-save)
 		buildah manifest rm "$image" >/dev/null 2>&1 || true
-		buildah bud --quiet "${common[@]}" --timestamp "$SOURCE_DATE_EPOCH" --identity-label=false \
+		buildah bud "${flags[@]}" "${common[@]}" \
 			--platform "$PLATFORMS" --manifest "$image" -f "$2" .
 		rm -f "$file"
 		buildah manifest push --quiet --all "$image" "oci-archive:$file:$image" ;;
