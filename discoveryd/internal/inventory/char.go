@@ -6,9 +6,9 @@ package inventory
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -63,46 +63,67 @@ type char struct {
 	fact   *discoveryv1.CharDevice
 }
 
-// group are the character devices of one parent, on which there may be several
-// RDMA devices: all virtual ones have the same. It is read once a scan.
-type group struct {
-	entries []entry
-	owners  int // RDMA devices on the parent
-	once    sync.Once
-	chars   []*char
-}
-
-// charsOf are the character devices of the RDMA device called name. One that does
-// not say whose it is is counted among them where there is no other owner; it may
-// not spoil the devices that it has nothing to do with.
-func (v *view) charsOf(g *group, name string) []*char {
-	if g == nil {
+// charsOf are the character devices at p of the RDMA device called name, which has
+// these ports. One that does not say whose it is is counted among them where there is
+// no other owner; it may not spoil the devices that it has nothing to do with.
+func (v *view) charsOf(p *place, name string, ports []*discoveryv1.Port) (chars []*char) {
+	if p == nil {
 		return nil
 	}
-	g.once.Do(func() { g.chars = v.readChars(g.entries) })
-	var chars []*char
-	for _, c := range g.chars {
-		if c.ibdev == name || c.ibdev == "" && g.owners == 1 {
+	if p.obvious() {
+		known := charFacts{ibdev: name}
+		if len(ports) == 1 {
+			known.port = &ports[0].Number
+		}
+		for _, e := range p.chars {
+			chars = append(chars, v.readChar(e, known))
+		}
+		return chars
+	}
+	p.once.Do(func() { p.read = v.readChars(p.chars) })
+	for _, c := range p.read {
+		if c.ibdev == name || c.ibdev == "" && p.rdma == 1 {
 			chars = append(chars, c)
 		}
 	}
 	return chars
 }
 
-// readChars reads the character devices of one parent. umadN and issmN are two
-// files of one port (drivers/infiniband/core/user_mad.c, ib_umad_init_port), so
-// that what is known of the first need not be read of the second.
+// obvious tells whether the character devices are those of the one RDMA device there
+// is, without asking each: the kernel puts them where their RDMA device is
+// (drivers/infiniband/core, ib_uverbs_add_one and ib_umad_init_port_dev). With
+// exclusive network name spaces there may be an RDMA device that is not seen here;
+// then there are two of a kind.
+func (p *place) obvious() bool {
+	var seen [rdmaCM + 1]bool
+	for _, e := range p.chars {
+		kind := charKind(e.name)
+		if seen[kind] {
+			return false
+		}
+		seen[kind] = true
+	}
+	return p.rdma == 1
+}
+
+// readChars reads the character devices of one place. umadN and issmN are two files
+// of one port (drivers/infiniband/core/user_mad.c, ib_umad_init_port), so that what
+// is known of the first need not be read of the second.
 func (v *view) readChars(entries []entry) (chars []*char) {
-	umads := map[string]*char{}
+	umads := map[string]charFacts{}
 	read := func(e entry) {
 		number := strings.TrimLeft(e.name, "umadis")
-		c := v.readChar(e, umads[number])
+		known := charFacts{}
+		if charKind(e.name) == issm {
+			known = umads[number]
+		}
+		c := v.readChar(e, known)
 		if c == nil {
 			return
 		}
 		chars = append(chars, c)
 		if c.fact.GetKind() == umad && len(c.broken) == 0 {
-			umads[number] = c
+			umads[number] = charFacts{c.ibdev, c.fact.Port}
 		}
 	}
 	for _, e := range entries {
@@ -118,21 +139,28 @@ func (v *view) readChars(entries []entry) (chars []*char) {
 	return chars
 }
 
-// readChar reads a character device, or takes what is known from its twin; nil if
-// it has vanished.
-func (v *view) readChar(e entry, twin *char) *char {
-	c := &char{fact: &discoveryv1.CharDevice{Kind: charKind(e.name), Path: hostPath(e.name)}}
+// charFacts are what is known of a character device without reading it.
+type charFacts struct {
+	ibdev string  // empty: not known
+	port  *uint32 // nil: not known
+}
+
+// readChar reads what is not known of a character device; nil if it has vanished.
+func (v *view) readChar(e entry, known charFacts) *char {
+	kind := charKind(e.name)
+	c := &char{ibdev: known.ibdev, fact: &discoveryv1.CharDevice{Kind: kind, Path: hostPath(e.name)}}
 	a := &attrs{from: v.sys, prefix: e.path + "/", label: e.name + "/", broken: &c.broken}
-	if twin != nil && c.fact.GetKind() == issm {
-		c.ibdev, c.fact.Port = twin.ibdev, twin.fact.Port
-		c.look(v, e.name, a)
-		return c
+	if c.ibdev == "" {
+		a.needed("ibdev", func(text string) bool { c.ibdev = text; return text != "" })
+		if c.ibdev == "" && !v.sys.Exists(e.path) {
+			return nil
+		}
 	}
-	a.needed("ibdev", func(text string) bool { c.ibdev = text; return text != "" })
-	if c.ibdev == "" && !v.sys.Exists(e.path) {
-		return nil
-	}
-	if c.fact.GetKind() != uverbs {
+	switch {
+	case kind == uverbs:
+	case known.port != nil:
+		c.fact.Port = new(*known.port)
+	default:
 		a.parsed("port", func(text string) bool {
 			n, err := strconv.ParseUint(text, 10, 32)
 			if err == nil {
@@ -141,7 +169,7 @@ func (v *view) readChar(e entry, twin *char) *char {
 			return err == nil
 		})
 	}
-	c.look(v, e.name, a)
+	c.look(v, e, a)
 	return c
 }
 
@@ -151,16 +179,16 @@ func (v *view) readCM() *char {
 	c := &char{fact: &discoveryv1.CharDevice{Kind: rdmaCM, Path: hostPath("rdma_cm")}}
 	p, err := v.sys.Resolve(classCM)
 	c.loaded = err == nil
-	c.look(v, "rdma_cm", &attrs{from: v.sys, prefix: p + "/", label: "rdma_cm/", broken: &c.broken})
+	c.look(v, entry{name: "rdma_cm", path: p}, &attrs{from: v.sys, prefix: p + "/", label: "rdma_cm/", broken: &c.broken})
 	return c
 }
 
 // look looks for the device's file. In a recorded tree the file tells its own
-// number; on a live host it has to be the one in the attribute dev.
-func (c *char) look(v *view, name string, a *attrs) {
-	st, err := v.statDev(name)
+// number; on a live host it has to be the one that the kernel gave the device.
+func (c *char) look(v *view, e entry, a *attrs) {
+	st, err := v.statDev(e.name)
 	isChar := err == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR
-	if isChar && !v.live {
+	if isChar && (!v.live || v.isNumberOf(st.Rdev, e.path)) {
 		c.fact.Major, c.fact.Minor = unix.Major(st.Rdev), unix.Minor(st.Rdev)
 		return
 	}
@@ -178,6 +206,13 @@ func (c *char) look(v *view, name string, a *attrs) {
 	case !v.live && st.Mode&unix.S_IFMT != unix.S_IFREG:
 		c.file = fileOther
 	}
+}
+
+// isNumberOf tells whether the kernel's list of device numbers (dev/char/231:192)
+// leads to p. That is one link to read where the attribute dev is a file.
+func (v *view) isNumberOf(number uint64, p string) bool {
+	target, err := v.sys.Link(fmt.Sprintf("dev/char/%d:%d", unix.Major(number), unix.Minor(number)))
+	return err == nil && target == p
 }
 
 // statDev looks at a file in /dev/infiniband.

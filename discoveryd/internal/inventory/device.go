@@ -53,7 +53,7 @@ func (v *view) readDevice(l *listing, e entry) *facts {
 	d.Parent = v.readParent(at, &f.broken)
 	v.readPorts(dir, f)
 	v.attachNets(dir, f, v.netsOf(l, at, f))
-	f.chars = v.charsOf(l.chars[at.parent], e.name)
+	f.chars = v.charsOf(l.places[at.parent], e.name, d.GetPorts())
 	if len(f.broken) > 0 && !v.sys.Exists(e.path) {
 		f.gone = true // it went while it was read
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-relay/rdma-relay/discoveryd/internal/sysfs"
 	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
 )
 
@@ -36,13 +37,11 @@ type entry struct {
 
 // listing is the host at one moment.
 type listing struct {
-	rdma []entry
-	bare []entry // PCI functions without an RDMA device
-	// What hangs on a device, by the path of that device.
-	chars map[string]*group
-	nets  map[string][]entry
-	// below are the network devices by the PCI function that they, or the device
-	// they hang on, are on.
+	rdma   []entry
+	bare   []entry           // PCI functions without an RDMA device
+	places map[string]*place // by the device's path
+	// below are the network devices on bare PCI functions and on devices on these, by
+	// the function's path, sorted by name.
 	below map[string][]entry
 
 	hasRDMA, hasVerbs, hasMAD bool
@@ -53,13 +52,13 @@ type listing struct {
 
 // list reads the directories. An error means that nothing can be said.
 func (v *view) list(netns func() (discoveryv1.NetnsMode, error)) (*listing, error) {
-	l := &listing{
-		release: v.kernelRelease(), cm: v.readCM(),
-		chars: map[string]*group{}, nets: map[string][]entry{}, below: map[string][]entry{},
-	}
+	l := &listing{release: v.kernelRelease(), cm: v.readCM(), places: map[string]*place{}, below: map[string][]entry{}}
 	var err error
 	if l.rdma, l.hasRDMA, err = v.entries(classRDMA, nil); err != nil {
 		return nil, err
+	}
+	for _, e := range l.rdma {
+		l.at(e.parent).rdma++
 	}
 	if l.hasVerbs, err = v.listChars(l, classVerbs, uverbs); err != nil {
 		return nil, err
@@ -72,10 +71,8 @@ func (v *view) list(netns func() (discoveryv1.NetnsMode, error)) (*listing, erro
 		return nil, err
 	}
 	for _, e := range nets {
-		l.nets[e.parent] = append(l.nets[e.parent], e)
-		if function := locate(e.parent).pciPath; function != "" {
-			l.below[function] = append(l.below[function], e)
-		}
+		at := l.at(e.parent)
+		at.nets = append(at.nets, e)
 	}
 	if err := v.listFunctions(l); err != nil {
 		return nil, err
@@ -89,23 +86,37 @@ func (v *view) list(netns func() (discoveryv1.NetnsMode, error)) (*listing, erro
 
 // entries are the links in a class's directory whose names want takes; nil takes
 // all. has tells whether the class exists.
-func (v *view) entries(class string, want func(name string) bool) (list []entry, has bool, err error) {
-	dir, err := v.sys.OpenDir(class)
-	if errors.Is(err, unix.ENOENT) {
-		return nil, false, nil
-	}
-	if err != nil {
+func (v *view) entries(class string, want func(name []byte) bool) (list []entry, has bool, err error) {
+	dir, names, err := v.class(class, want)
+	if dir == nil {
 		return nil, false, err
 	}
 	defer dir.Close()
-	names, err := dir.Names()
+	return v.follow(dir, names), true, nil
+}
+
+// class opens a class's directory and gives the names that want takes. The
+// directory is nil if there is none.
+func (v *view) class(class string, want func(name []byte) bool) (*sysfs.Dir, []string, error) {
+	dir, err := v.sys.OpenDir(class)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil, nil
+	}
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	if want != nil {
-		names = slices.DeleteFunc(names, func(name string) bool { return !want(name) })
+	names, err := dir.Match(want)
+	if err != nil {
+		dir.Close()
+		return nil, nil, err
 	}
-	list = make([]entry, len(names))
+	return dir, names, nil
+}
+
+// follow finds out where the links in a class's directory lead, and leaves out
+// those that have vanished.
+func (v *view) follow(dir *sysfs.Dir, names []string) []entry {
+	list := make([]entry, len(names))
 	parallel(len(names), func(i int) {
 		p, err := dir.Link(names[i])
 		if errors.Is(err, unix.EINVAL) { // a recorded tree may have directories for links
@@ -113,22 +124,38 @@ func (v *view) entries(class string, want func(name string) bool) (list []entry,
 		}
 		list[i] = entry{name: names[i], path: p, parent: v.parentOf(p), err: err}
 	})
-	return slices.DeleteFunc(list, func(e entry) bool { return errors.Is(e.err, unix.ENOENT) }), true, nil
+	return slices.DeleteFunc(list, func(e entry) bool { return errors.Is(e.err, unix.ENOENT) })
 }
 
-// listChars adds the entries of a class whose names are of the kinds.
+// listChars adds the entries of a class whose names are of the kinds. issmN is at
+// the same place as umadN (drivers/infiniband/core/user_mad.c, ib_umad_init_port):
+// its link need not be read.
 func (v *view) listChars(l *listing, class string, kinds ...discoveryv1.CharDeviceKind) (has bool, err error) {
-	list, has, err := v.entries(class, func(name string) bool { return slices.Contains(kinds, charKind(name)) })
-	for _, e := range list {
+	dir, names, err := v.class(class, func(name []byte) bool { return slices.Contains(kinds, charKind(string(name))) })
+	if dir == nil {
+		return false, err
+	}
+	defer dir.Close()
+	hasTwin := func(name, kind, twin string) (string, bool) {
+		number, is := strings.CutPrefix(name, kind)
+		if !is {
+			return "", false
+		}
+		_, found := slices.BinarySearch(names, twin+number)
+		return twin + number, found
+	}
+	links := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, has := hasTwin(name, "issm", "umad"); return has })
+	for _, e := range v.follow(dir, links) {
 		if e.err != nil {
 			continue // nobody knows whose it is; its owner will lack it
 		}
-		if l.chars[e.parent] == nil {
-			l.chars[e.parent] = &group{}
+		p := l.at(e.parent)
+		p.chars = append(p.chars, e)
+		if name, has := hasTwin(e.name, "umad", "issm"); has {
+			p.chars = append(p.chars, entry{name: name, path: up(e.path) + "/" + name, parent: e.parent})
 		}
-		l.chars[e.parent].entries = append(l.chars[e.parent].entries, e)
 	}
-	return has, err
+	return true, nil
 }
 
 // parentOf is the path of the device that the class entry at p hangs on. In a
@@ -152,53 +179,26 @@ func up(p string) string {
 	return p[:i]
 }
 
-// listFunctions finds the PCI functions that no RDMA device is on.
+// listFunctions finds the PCI functions that no RDMA device is on, and what network
+// devices are below them.
 func (v *view) listFunctions(l *listing) (err error) {
 	used := map[string]bool{}
-	for _, e := range l.rdma {
-		used[locate(e.parent).pci] = true
-		if g := l.chars[e.parent]; g != nil {
-			g.owners++
+	for path, p := range l.places {
+		if p.rdma > 0 {
+			used[locate(path).pci] = true
 		}
 	}
-	l.bare, _, err = v.entries(busPCI, func(name string) bool { return isPCIAddress(name) && !used[name] })
+	for path, p := range l.places {
+		if len(p.nets) == 0 || p.rdma > 0 {
+			continue
+		}
+		if at := locate(path); at.pci != "" && !used[at.pci] {
+			l.below[at.pciPath] = append(l.below[at.pciPath], p.nets...)
+		}
+	}
+	for _, nets := range l.below {
+		slices.SortFunc(nets, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	}
+	l.bare, _, err = v.entries(busPCI, func(name []byte) bool { return !used[string(name)] && isPCIAddress(string(name)) })
 	return err
-}
-
-// location is what a path in sys/devices tells.
-type location struct {
-	pci       string // address of the innermost PCI function on the way
-	pciPath   string
-	pcieRoot  string
-	auxiliary string // name of an auxiliary device below the function
-	parent    string // the whole path
-}
-
-// locate takes apart the path of the device that RDMA and network devices hang on,
-// such as devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/virtio1.
-func locate(parent string) location {
-	at := location{parent: parent}
-	if !strings.HasPrefix(parent, "devices/") {
-		return at
-	}
-	end := 0
-	for name := range strings.SplitSeq(parent, "/") {
-		end += len(name)
-		switch {
-		case isPCIRoot(name) && at.pcieRoot == "":
-			at.pcieRoot = name
-		case isPCIAddress(name):
-			at.pci, at.pciPath, at.auxiliary = name, parent[:end], ""
-		case at.pci != "" && isAuxiliary(name):
-			at.auxiliary = name
-		}
-		end++ // the slash
-	}
-	return at
-}
-
-// virtual tells whether there is no device: what hangs on nothing does so on
-// devices/virtual.
-func (at location) virtual() bool {
-	return at.parent == "devices/virtual" || !strings.HasPrefix(at.parent, "devices/")
 }

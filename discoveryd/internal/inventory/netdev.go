@@ -5,6 +5,7 @@
 package inventory
 
 import (
+	"bytes"
 	"errors"
 	"path"
 	"slices"
@@ -126,8 +127,8 @@ func (v *view) netsOf(l *listing, at location, f *facts) []*net {
 		return nil
 	}
 	for p := at.parent; len(p) >= len(at.pciPath); p = up(p) {
-		if nets := l.nets[p]; len(nets) > 0 {
-			return v.readAll(nets, f)
+		if at := l.places[p]; at != nil && len(at.nets) > 0 {
+			return v.readAll(at.nets, f)
 		}
 		if strings.Contains(at.auxiliary, ".sf.") {
 			break
@@ -170,7 +171,7 @@ func (v *view) readNet(p string, f *facts) *net {
 	if !clean {
 		a.note("", errNonsense)
 	}
-	names, err := dir.Names()
+	names, err := dir.Match(tellsMore)
 	if err != nil {
 		a.note("", err)
 	}
@@ -198,18 +199,30 @@ func (v *view) readNet(p string, f *facts) *net {
 	return n
 }
 
+// upperPrefix begins the names of links to devices stacked on one (net/core/dev.c,
+// netdev_adjacent_sysfs_add).
+const upperPrefix = "upper_"
+
+func isUpper(name []byte) bool { return bytes.HasPrefix(name, []byte(upperPrefix)) }
+
+// tellsMore picks the entries of a network device's directory of which it is worth
+// knowing that they are there.
+func tellsMore(name []byte) bool {
+	return string(name) == "phys_port_name" || string(name) == "master" || isUpper(name)
+}
+
 // uppers are the devices stacked on the one with these directory entries or on its
 // master.
 func (v *view) uppers(names []string, master string, f *facts) []string {
 	if master != "" {
 		if p, err := v.netPath(master); err == nil {
-			above, _ := v.sys.Names(p)
+			above, _ := v.sys.Match(p, isUpper)
 			names = append(names, above...)
 		}
 	}
 	var uppers []string
 	for _, name := range names {
-		if upper, ok := strings.CutPrefix(name, "upper_"); ok && upper != master {
+		if upper, ok := strings.CutPrefix(name, upperPrefix); ok && upper != master {
 			safe, _ := safeName(upper)
 			uppers = append(uppers, safe)
 		}

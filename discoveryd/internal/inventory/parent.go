@@ -5,6 +5,7 @@
 package inventory
 
 import (
+	"bytes"
 	"path"
 	"slices"
 	"strconv"
@@ -49,7 +50,14 @@ func (v *view) readParent(at location, broken *notes) *discoveryv1.Parent {
 	return p
 }
 
+// readIDs reads the function's IDs and class. The kernel prints them all in modalias,
+// too (drivers/pci/pci-sysfs.c). It does in uevent as well, but some kernels print
+// that only when the driver's probe is over (device_lock in uevent_show, in 2024's
+// stable releases), which takes a minute when the firmware hangs.
 func readIDs(a *attrs, p *discoveryv1.Parent) {
+	if text, err := a.from.Text(a.prefix + "modalias"); err == nil && parseModalias(text, p) {
+		return
+	}
 	a.parsed("vendor", func(text string) (ok bool) { p.VendorId, ok = hexID(text, 4); return })
 	a.parsed("device", func(text string) (ok bool) { p.DeviceId, ok = hexID(text, 4); return })
 	a.parsed("subsystem_vendor", func(text string) (ok bool) { p.SubsystemVendorId, ok = hexID(text, 4); return })
@@ -111,7 +119,10 @@ type physical struct {
 }
 
 func (v *view) physical(pfPath string) *physical {
-	value, _ := v.pfs.LoadOrStore(pfPath, &physical{})
+	value, ok := v.pfs.Load(pfPath)
+	if !ok {
+		value, _ = v.pfs.LoadOrStore(pfPath, &physical{})
+	}
 	pf := value.(*physical)
 	pf.once.Do(func() {
 		dir, err := v.sys.OpenDir(pfPath)
@@ -128,7 +139,7 @@ func (v *view) physical(pfPath string) *physical {
 // virtualFunctions reads the links virtfn0, virtfn1 … of a physical function.
 func virtualFunctions(dir *sysfs.Dir) map[string]uint32 {
 	vfs := map[string]uint32{}
-	names, _ := dir.Names()
+	names, _ := dir.Match(func(name []byte) bool { return bytes.HasPrefix(name, []byte("virtfn")) })
 	for _, name := range names {
 		index, isVF := strings.CutPrefix(name, "virtfn")
 		n, err := strconv.ParseUint(index, 10, 32)

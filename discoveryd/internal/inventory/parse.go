@@ -73,6 +73,37 @@ func hexID(text string, digits int) (string, bool) {
 	return id, len(id) == digits && allHex(id)
 }
 
+// parseModalias takes a PCI function's IDs and class from its modalias
+// (drivers/pci/pci-sysfs.c, modalias_show):
+//
+//	pci:v000015B3d00001017sv000015B3sd00000001bc02sc00i00
+func parseModalias(text string, p *discoveryv1.Parent) bool {
+	var field [7]string
+	rest, ok := strings.CutPrefix(text, "pci:")
+	for i, key := range [...]string{"v", "d", "sv", "sd", "bc", "sc", "i"} {
+		digits := 8
+		if i >= 4 {
+			digits = 2
+		}
+		if rest, ok = strings.CutPrefix(rest, key); !ok || len(rest) < digits || !allHex(rest[:digits]) {
+			return false
+		}
+		if digits == 8 { // IDs have 16 bits
+			if rest[:4] != "0000" {
+				return false
+			}
+			rest, digits = rest[4:], 4
+		}
+		field[i], rest = strings.ToLower(rest[:digits]), rest[digits:]
+	}
+	if rest != "" {
+		return false
+	}
+	p.VendorId, p.DeviceId, p.SubsystemVendorId, p.SubsystemDeviceId = field[0], field[1], field[2], field[3]
+	p.Class = field[4] + field[5] + field[6]
+	return true
+}
+
 // deviceNumber parses major:minor, as in the attribute dev.
 func deviceNumber(text string) (major, minor uint32, ok bool) {
 	left, right, found := strings.Cut(text, ":")

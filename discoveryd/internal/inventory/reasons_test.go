@@ -89,7 +89,10 @@ func TestReasonsOfOneDevice(t *testing.T) {
 			must(t, os.Mkdir(filepath.Join(host.Root(), "dev/infiniband/uverbs0"), 0o700))
 		}, want: "NO_UVERBS DEVICE_FILE_MISSING"},
 		"uverbs of nobody": {spoil: func(t *testing.T, host *fakehost.Host) {
-			writeFile(t, filepath.Join(host.FunctionDir("mlx5_0"), "infiniband_verbs/uverbs0/ibdev"), "\x00\xff")
+			fn := host.FunctionDir("mlx5_0") // on which there is another one: it is not obvious whose this is
+			writeFile(t, filepath.Join(fn, "infiniband_verbs/uverbs0/ibdev"), "\x00\xff")
+			writeFile(t, filepath.Join(fn, "infiniband_verbs/uverbs9/ibdev"), "smi9\n")
+			must(t, os.Symlink("../../devices/pci0000:00/0000:3b:00.0/infiniband_verbs/uverbs9", filepath.Join(host.Root(), "sys/class/infiniband_verbs/uverbs9")))
 		}, want: "NO_UVERBS UNREADABLE"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ package inventory
 import (
 	"context"
 	"errors"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -65,7 +66,12 @@ func (s *Scanner) list(ctx context.Context, v *view, until time.Time) (*listing,
 
 // key tells things apart: another one under the same name is at another place, or
 // at the same place after it was gone.
-func (e entry) key() string { return e.name + "\x00" + e.path }
+func (e entry) key() string {
+	if path.Base(e.path) == e.name { // as on a host; a recorded tree may have other links
+		return e.path
+	}
+	return e.name + "\x00" + e.path
+}
 
 // readDevices reads the RDMA devices and the functions without.
 func (s *Scanner) readDevices(ctx context.Context, v *view, l *listing, until time.Time) []result {

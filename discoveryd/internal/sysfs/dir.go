@@ -5,9 +5,7 @@
 package sysfs
 
 import (
-	"errors"
 	"path"
-	"slices"
 	"sync"
 	"unicode"
 	"unicode/utf8"
@@ -15,14 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// MaxText is the longest text in bytes that is read: sysfs gives a page.
-	MaxText = 4096
-	// MaxNames is how many entries of a directory are taken at most.
-	MaxNames = 1 << 16
-)
+// MaxText is the longest text in bytes that is read: sysfs gives a page.
+const MaxText = 4096
 
-// Dir is an open directory. Several goroutines may use it, but only one Names.
+// Dir is an open directory. Several goroutines may use it, but only one lists its
+// names.
 type Dir struct {
 	root *Root
 	fd   int
@@ -128,45 +123,6 @@ func (d *Dir) Stat(name string) (unix.Stat_t, error) {
 		return st, d.root.pathError("lstat", path.Join(d.path, name), err)
 	}
 	return st, nil
-}
-
-// Names returns the names of all entries, sorted. To read a directory again, open
-// it again.
-func (d *Dir) Names() ([]string, error) {
-	var names []string
-	buf := buffers.Get().(*buffer)
-	defer buffers.Put(buf)
-	for {
-		n, err := unix.Getdents(d.fd, buf[:])
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return nil, d.root.pathError("read directory", d.path, err)
-		}
-		if n <= 0 {
-			slices.Sort(names)
-			return names, nil
-		}
-		_, _, names = unix.ParseDirent(buf[:n], -1, names)
-		if len(names) > MaxNames {
-			return nil, d.root.pathError("read directory", d.path, ErrTooLong)
-		}
-	}
-}
-
-// Names returns the names of all entries of the directory at p, sorted; none if
-// it does not exist.
-func (r *Root) Names(p string) ([]string, error) {
-	d, err := r.OpenDir(p)
-	if errors.Is(err, unix.ENOENT) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	return d.Names()
 }
 
 // Exists tells whether there is something at p, a canonical path.
