@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -23,19 +22,6 @@ import (
 	"github.com/rdma-relay/rdma-relay/internal/unixsock"
 	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/latest"
 )
-
-// Generation tells one kubelet.sock from the next. Kubelet binds it anew at each
-// start (server.Start in kubelet's pkg/kubelet/cm/devicemanager/plugin/v1beta1),
-// and an inode number alone may be used again at once. In the plugin registry
-// there is no kubelet.sock, and it is the directory that has a generation. The zero
-// value means that there is none. Generations are comparable.
-type Generation struct {
-	dev, ino uint64
-	ctime    syscall.Timespec
-}
-
-// Present reports whether there is one.
-func (g Generation) Present() bool { return g != Generation{} }
 
 // DefaultPoll is how often a Dir looks without being told to. File events make
 // it look at once; the poll is for hosts where they don't work.
@@ -65,6 +51,7 @@ type presence int
 const (
 	unknown presence = iota
 	absent
+	deleted // see errDeleted
 	present
 )
 
@@ -104,6 +91,15 @@ var kubeletSocket = filepath.Base(pluginapi.KubeletSocket)
 
 // Watched reports whether kubelet finds our sockets by itself.
 func (d *Dir) Watched() bool { return d.watched }
+
+// Deleted reports whether the directory is one that was deleted and is still mounted
+// here. Nothing that this process can do helps; a new mount does, as a container
+// gets at its restart.
+func (d *Dir) Deleted() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.there == deleted
+}
 
 // Kubelet returns the generation last seen, and a channel that is closed when
 // another is seen or it is gone.
@@ -217,11 +213,11 @@ var errDeleted = errors.New("the directory that is mounted here was deleted: res
 func (d *Dir) lookAtAll() {
 	now := present
 	st, err := stat(d.path)
-	if err == nil && st.Nlink == 0 {
-		err = errDeleted
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		now = absent
+	case st.Nlink == 0:
+		now, err = deleted, errDeleted
 	}
 	d.mu.Lock()
 	changed := now != d.there
@@ -229,7 +225,7 @@ func (d *Dir) lookAtAll() {
 	names := slices.Collect(maps.Keys(d.guards))
 	d.mu.Unlock()
 	switch {
-	case changed && now == absent:
+	case changed && now != present:
 		d.log.Warn("waiting for kubelet's directory", "dir", d.path, "error", err)
 	case changed:
 		d.log.Info("kubelet's directory is there", "dir", d.path)
@@ -272,28 +268,5 @@ func (d *Dir) lookAtGuard(name string) {
 	}
 	if id, err := unixsock.Identify(filepath.Join(d.path, name)); err != nil || id != g.id {
 		g.once.Do(func() { close(g.gone) })
-	}
-}
-
-// generationOf reads the generation of the socket or directory at path; whatever else
-// is there counts as absent. A directory's ctime is no part of it: it changes with
-// each file.
-func generationOf(path string) Generation {
-	st, err := stat(path)
-	switch {
-	case err != nil:
-	case st.Mode&syscall.S_IFMT == syscall.S_IFSOCK:
-		return Generation{dev: st.Dev, ino: st.Ino, ctime: st.Ctim}
-	case st.Mode&syscall.S_IFMT == syscall.S_IFDIR && st.Nlink > 0: // see errDeleted
-		return Generation{dev: st.Dev, ino: st.Ino}
-	}
-	return Generation{}
-}
-
-func stat(path string) (st syscall.Stat_t, err error) {
-	for {
-		if err = syscall.Stat(path, &st); !errors.Is(err, syscall.EINTR) {
-			return st, err
-		}
 	}
 }

@@ -78,6 +78,17 @@ func TestDeletedDirectoryIsSaidToBe(t *testing.T) {
 	must(t, err)
 	defer func() { _ = mount.Close() }()
 	must(t, os.Remove(n.Dir()))
-	n.run(NewDir(fmt.Sprintf("/proc/self/fd/%d", mount.Fd()), 0, n.log()).Run)
-	waitFor(t, func() bool { return strings.Contains(n.logs.String(), "was deleted") })
+	for _, dir := range []*Dir{
+		NewDir(fmt.Sprintf("/proc/self/fd/%d", mount.Fd()), 0, n.log()),
+		NewRegistry(fmt.Sprintf("/proc/self/fd/%d", mount.Fd()), 0, n.log()),
+	} {
+		n.run(dir.Run)
+		waitFor(t, func() bool { return strings.Contains(n.logs.String(), "was deleted") && dir.Deleted() })
+		if kubelet, _ := dir.Kubelet(); kubelet.Present() {
+			t.Error("a kubelet is seen there")
+		}
+	}
+	if n.dir.Deleted() {
+		t.Error("a directory that is just not there counts as deleted")
+	}
 }

@@ -65,6 +65,9 @@ type KubeletReport struct {
 	Watched bool `json:"watched"`
 	// Present: there is a kubelet.sock, or the directory that kubelet is to watch.
 	Present bool `json:"present"`
+	// Deleted: the directory was deleted and is still mounted here, so that only a
+	// restart of the container helps.
+	Deleted bool `json:"deleted,omitempty"`
 }
 
 // ResourceReport is the state of one resource.
@@ -119,7 +122,8 @@ func (r *Relay) Report() Report {
 			ScanSeconds:   disc.Status.GetScanDuration().AsDuration().Seconds(),
 			NetnsMode:     netnsMode(disc.Snapshot.GetNode().GetNetnsMode()),
 		},
-		Kubelet:   KubeletReport{Dir: r.src.Kubelet.Path(), Watched: r.src.Kubelet.Watched(), Present: kubelet.Present()},
+		Kubelet: KubeletReport{Dir: r.src.Kubelet.Path(), Watched: r.src.Kubelet.Watched(),
+			Present: kubelet.Present(), Deleted: r.src.Kubelet.Deleted()},
 		Resources: []ResourceReport{},
 		Snapshot:  disc.Snapshot,
 	}

@@ -54,7 +54,12 @@ func Handler(from Reporter, metrics prometheus.Gatherer, log *slog.Logger) http.
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		// Making a report takes each lock there is: an answer shows that no part of
 		// the program is stuck. Kubelet's absence is not this process's illness.
-		_ = from.Report()
+		rep := from.Report()
+		if rep.Kubelet.Deleted {
+			// The one state that lasts until somebody restarts the container.
+			writeText(w, http.StatusServiceUnavailable, "the directory mounted at "+rep.Kubelet.Dir+" was deleted on the host\n")
+			return
+		}
 		writeText(w, http.StatusOK, "ok\n")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

@@ -121,6 +121,19 @@ func TestR78_HealthzIsNotAboutKubeletOrTheDaemon(t *testing.T) {
 	expect("daemon gone, kubelet back", http.StatusOK, "ok")
 }
 
+// Such a container can't mend itself: kubelet has to restart it, which mounts anew.
+func TestHealthzFailsWhenTheMountedDirectoryWasDeleted(t *testing.T) {
+	from := sample()
+	from.rep.Kubelet = relay.KubeletReport{Dir: "/var/lib/kubelet/device-plugins"}
+	if code, _, _ := get(t, from, "/healthz"); code != http.StatusOK {
+		t.Errorf("with a directory that is merely empty: %d", code)
+	}
+	from.rep.Kubelet.Deleted = true
+	if code, body, _ := get(t, from, "/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "/var/lib/kubelet/device-plugins was deleted") {
+		t.Errorf("with a deleted one: %d %q", code, body)
+	}
+}
+
 func TestR80_AddressThatIsTakenIsSaidOnceAndTriedAgain(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
