@@ -825,7 +825,9 @@ type Node struct {
 	// The kernel modules whose character devices the node needs, in order of name.
 	Modules []*Module `protobuf:"bytes,3,rep,name=modules,proto3" json:"modules,omitempty"`
 	// What is wrong with the node as a whole, sorted by code.
-	Reasons       []*Reason `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	Reasons []*Reason `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	// The state of the CDI specs. Absent when the daemon is to write none.
+	Cdi           *Cdi `protobuf:"bytes,5,opt,name=cdi,proto3" json:"cdi,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -888,6 +890,59 @@ func (x *Node) GetReasons() []*Reason {
 	return nil
 }
 
+func (x *Node) GetCdi() *Cdi {
+	if x != nil {
+		return x.Cdi
+	}
+	return nil
+}
+
+// Cdi is the state of the CDI specs that the daemon writes for container runtimes.
+type Cdi struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why they do not say what they should, in one sentence. Empty: they do.
+	Problem       string `protobuf:"bytes,1,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cdi) Reset() {
+	*x = Cdi{}
+	mi := &file_discovery_v1_discovery_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cdi) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cdi) ProtoMessage() {}
+
+func (x *Cdi) ProtoReflect() protoreflect.Message {
+	mi := &file_discovery_v1_discovery_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cdi.ProtoReflect.Descriptor instead.
+func (*Cdi) Descriptor() ([]byte, []int) {
+	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Cdi) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
 // Module tells whether a kernel module's interface answers, built in or loaded.
 type Module struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -901,7 +956,7 @@ type Module struct {
 
 func (x *Module) Reset() {
 	*x = Module{}
-	mi := &file_discovery_v1_discovery_proto_msgTypes[4]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -913,7 +968,7 @@ func (x *Module) String() string {
 func (*Module) ProtoMessage() {}
 
 func (x *Module) ProtoReflect() protoreflect.Message {
-	mi := &file_discovery_v1_discovery_proto_msgTypes[4]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -926,7 +981,7 @@ func (x *Module) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Module.ProtoReflect.Descriptor instead.
 func (*Module) Descriptor() ([]byte, []int) {
-	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{4}
+	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Module) GetName() string {
@@ -967,13 +1022,17 @@ type Device struct {
 	// representors, and those of a function without an RDMA device.
 	// Sorted by name.
 	OtherNetDevices []*NetDevice `protobuf:"bytes,10,rep,name=other_net_devices,json=otherNetDevices,proto3" json:"other_net_devices,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The qualified CDI name (rdma-relay.dev/hca=0000:3b:00.0) under which container
+	// runtimes find these char_devices: the spec that says so was in place before this
+	// snapshot was published. Empty when there is none.
+	CdiName       string `protobuf:"bytes,11,opt,name=cdi_name,json=cdiName,proto3" json:"cdi_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_discovery_v1_discovery_proto_msgTypes[5]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1044,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_discovery_v1_discovery_proto_msgTypes[5]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1057,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{5}
+	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Device) GetName() string {
@@ -1071,6 +1130,13 @@ func (x *Device) GetOtherNetDevices() []*NetDevice {
 	return nil
 }
 
+func (x *Device) GetCdiName() string {
+	if x != nil {
+		return x.CdiName
+	}
+	return ""
+}
+
 // Parent is what an RDMA device sits on.
 type Parent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1106,7 +1172,7 @@ type Parent struct {
 
 func (x *Parent) Reset() {
 	*x = Parent{}
-	mi := &file_discovery_v1_discovery_proto_msgTypes[6]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1184,7 @@ func (x *Parent) String() string {
 func (*Parent) ProtoMessage() {}
 
 func (x *Parent) ProtoReflect() protoreflect.Message {
-	mi := &file_discovery_v1_discovery_proto_msgTypes[6]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1197,7 @@ func (x *Parent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parent.ProtoReflect.Descriptor instead.
 func (*Parent) Descriptor() ([]byte, []int) {
-	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{6}
+	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Parent) GetBus() Bus {
@@ -1257,7 +1323,7 @@ type Port struct {
 
 func (x *Port) Reset() {
 	*x = Port{}
-	mi := &file_discovery_v1_discovery_proto_msgTypes[7]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1269,7 +1335,7 @@ func (x *Port) String() string {
 func (*Port) ProtoMessage() {}
 
 func (x *Port) ProtoReflect() protoreflect.Message {
-	mi := &file_discovery_v1_discovery_proto_msgTypes[7]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1282,7 +1348,7 @@ func (x *Port) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Port.ProtoReflect.Descriptor instead.
 func (*Port) Descriptor() ([]byte, []int) {
-	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{7}
+	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Port) GetNumber() uint32 {
@@ -1352,7 +1418,7 @@ type NetDevice struct {
 
 func (x *NetDevice) Reset() {
 	*x = NetDevice{}
-	mi := &file_discovery_v1_discovery_proto_msgTypes[8]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1430,7 @@ func (x *NetDevice) String() string {
 func (*NetDevice) ProtoMessage() {}
 
 func (x *NetDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_discovery_v1_discovery_proto_msgTypes[8]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1443,7 @@ func (x *NetDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetDevice.ProtoReflect.Descriptor instead.
 func (*NetDevice) Descriptor() ([]byte, []int) {
-	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{8}
+	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NetDevice) GetName() string {
@@ -1460,7 +1526,7 @@ type CharDevice struct {
 
 func (x *CharDevice) Reset() {
 	*x = CharDevice{}
-	mi := &file_discovery_v1_discovery_proto_msgTypes[9]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +1538,7 @@ func (x *CharDevice) String() string {
 func (*CharDevice) ProtoMessage() {}
 
 func (x *CharDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_discovery_v1_discovery_proto_msgTypes[9]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +1551,7 @@ func (x *CharDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CharDevice.ProtoReflect.Descriptor instead.
 func (*CharDevice) Descriptor() ([]byte, []int) {
-	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{9}
+	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CharDevice) GetKind() CharDeviceKind {
@@ -1535,7 +1601,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_discovery_v1_discovery_proto_msgTypes[10]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1613,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_discovery_v1_discovery_proto_msgTypes[10]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1626,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{10}
+	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Reason) GetCode() ReasonCode {
@@ -1598,7 +1664,7 @@ type Status struct {
 
 func (x *Status) Reset() {
 	*x = Status{}
-	mi := &file_discovery_v1_discovery_proto_msgTypes[11]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1610,7 +1676,7 @@ func (x *Status) String() string {
 func (*Status) ProtoMessage() {}
 
 func (x *Status) ProtoReflect() protoreflect.Message {
-	mi := &file_discovery_v1_discovery_proto_msgTypes[11]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1623,7 +1689,7 @@ func (x *Status) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Status.ProtoReflect.Descriptor instead.
 func (*Status) Descriptor() ([]byte, []int) {
-	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{11}
+	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Status) GetScanCompletedAt() *timestamppb.Timestamp {
@@ -1687,7 +1753,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_discovery_v1_discovery_proto_msgTypes[12]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1699,7 +1765,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_discovery_v1_discovery_proto_msgTypes[12]
+	mi := &file_discovery_v1_discovery_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1712,7 +1778,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{12}
+	return file_discovery_v1_discovery_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Counters) GetScans() uint64 {
@@ -1773,16 +1839,19 @@ const file_discovery_v1_discovery_proto_rawDesc = "" +
 	"generation\x18\x02 \x01(\x04R\n" +
 	"generation\x120\n" +
 	"\x04node\x18\x03 \x01(\v2\x1c.rdmarelay.discovery.v1.NodeR\x04node\x128\n" +
-	"\adevices\x18\x04 \x03(\v2\x1e.rdmarelay.discovery.v1.DeviceR\adevices\"\xe3\x01\n" +
+	"\adevices\x18\x04 \x03(\v2\x1e.rdmarelay.discovery.v1.DeviceR\adevices\"\x92\x02\n" +
 	"\x04Node\x12@\n" +
 	"\n" +
 	"netns_mode\x18\x01 \x01(\x0e2!.rdmarelay.discovery.v1.NetnsModeR\tnetnsMode\x12%\n" +
 	"\x0ekernel_release\x18\x02 \x01(\tR\rkernelRelease\x128\n" +
 	"\amodules\x18\x03 \x03(\v2\x1e.rdmarelay.discovery.v1.ModuleR\amodules\x128\n" +
-	"\areasons\x18\x04 \x03(\v2\x1e.rdmarelay.discovery.v1.ReasonR\areasons\"6\n" +
+	"\areasons\x18\x04 \x03(\v2\x1e.rdmarelay.discovery.v1.ReasonR\areasons\x12-\n" +
+	"\x03cdi\x18\x05 \x01(\v2\x1b.rdmarelay.discovery.v1.CdiR\x03cdi\"\x1f\n" +
+	"\x03Cdi\x12\x18\n" +
+	"\aproblem\x18\x01 \x01(\tR\aproblem\"6\n" +
 	"\x06Module\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\apresent\x18\x02 \x01(\bR\apresent\"\x85\x04\n" +
+	"\apresent\x18\x02 \x01(\bR\apresent\"\xa0\x04\n" +
 	"\x06Device\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tnode_guid\x18\x02 \x01(\tR\bnodeGuid\x12$\n" +
@@ -1794,7 +1863,8 @@ const file_discovery_v1_discovery_proto_rawDesc = "" +
 	"\fchar_devices\x18\b \x03(\v2\".rdmarelay.discovery.v1.CharDeviceR\vcharDevices\x128\n" +
 	"\areasons\x18\t \x03(\v2\x1e.rdmarelay.discovery.v1.ReasonR\areasons\x12M\n" +
 	"\x11other_net_devices\x18\n" +
-	" \x03(\v2!.rdmarelay.discovery.v1.NetDeviceR\x0fotherNetDevices\"\xc8\x04\n" +
+	" \x03(\v2!.rdmarelay.discovery.v1.NetDeviceR\x0fotherNetDevices\x12\x19\n" +
+	"\bcdi_name\x18\v \x01(\tR\acdiName\"\xc8\x04\n" +
 	"\x06Parent\x12-\n" +
 	"\x03bus\x18\x01 \x01(\x0e2\x1b.rdmarelay.discovery.v1.BusR\x03bus\x12\x1f\n" +
 	"\vpci_address\x18\x02 \x01(\tR\n" +
@@ -1953,7 +2023,7 @@ func file_discovery_v1_discovery_proto_rawDescGZIP() []byte {
 }
 
 var file_discovery_v1_discovery_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_discovery_v1_discovery_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_discovery_v1_discovery_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_discovery_v1_discovery_proto_goTypes = []any{
 	(NetnsMode)(0),                 // 0: rdmarelay.discovery.v1.NetnsMode
 	(NodeType)(0),                  // 1: rdmarelay.discovery.v1.NodeType
@@ -1969,53 +2039,55 @@ var file_discovery_v1_discovery_proto_goTypes = []any{
 	(*WatchSnapshotsResponse)(nil), // 11: rdmarelay.discovery.v1.WatchSnapshotsResponse
 	(*Snapshot)(nil),               // 12: rdmarelay.discovery.v1.Snapshot
 	(*Node)(nil),                   // 13: rdmarelay.discovery.v1.Node
-	(*Module)(nil),                 // 14: rdmarelay.discovery.v1.Module
-	(*Device)(nil),                 // 15: rdmarelay.discovery.v1.Device
-	(*Parent)(nil),                 // 16: rdmarelay.discovery.v1.Parent
-	(*Port)(nil),                   // 17: rdmarelay.discovery.v1.Port
-	(*NetDevice)(nil),              // 18: rdmarelay.discovery.v1.NetDevice
-	(*CharDevice)(nil),             // 19: rdmarelay.discovery.v1.CharDevice
-	(*Reason)(nil),                 // 20: rdmarelay.discovery.v1.Reason
-	(*Status)(nil),                 // 21: rdmarelay.discovery.v1.Status
-	(*Counters)(nil),               // 22: rdmarelay.discovery.v1.Counters
-	(*timestamppb.Timestamp)(nil),  // 23: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 24: google.protobuf.Duration
+	(*Cdi)(nil),                    // 14: rdmarelay.discovery.v1.Cdi
+	(*Module)(nil),                 // 15: rdmarelay.discovery.v1.Module
+	(*Device)(nil),                 // 16: rdmarelay.discovery.v1.Device
+	(*Parent)(nil),                 // 17: rdmarelay.discovery.v1.Parent
+	(*Port)(nil),                   // 18: rdmarelay.discovery.v1.Port
+	(*NetDevice)(nil),              // 19: rdmarelay.discovery.v1.NetDevice
+	(*CharDevice)(nil),             // 20: rdmarelay.discovery.v1.CharDevice
+	(*Reason)(nil),                 // 21: rdmarelay.discovery.v1.Reason
+	(*Status)(nil),                 // 22: rdmarelay.discovery.v1.Status
+	(*Counters)(nil),               // 23: rdmarelay.discovery.v1.Counters
+	(*timestamppb.Timestamp)(nil),  // 24: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 25: google.protobuf.Duration
 }
 var file_discovery_v1_discovery_proto_depIdxs = []int32{
 	12, // 0: rdmarelay.discovery.v1.WatchSnapshotsResponse.snapshot:type_name -> rdmarelay.discovery.v1.Snapshot
-	21, // 1: rdmarelay.discovery.v1.WatchSnapshotsResponse.status:type_name -> rdmarelay.discovery.v1.Status
+	22, // 1: rdmarelay.discovery.v1.WatchSnapshotsResponse.status:type_name -> rdmarelay.discovery.v1.Status
 	13, // 2: rdmarelay.discovery.v1.Snapshot.node:type_name -> rdmarelay.discovery.v1.Node
-	15, // 3: rdmarelay.discovery.v1.Snapshot.devices:type_name -> rdmarelay.discovery.v1.Device
+	16, // 3: rdmarelay.discovery.v1.Snapshot.devices:type_name -> rdmarelay.discovery.v1.Device
 	0,  // 4: rdmarelay.discovery.v1.Node.netns_mode:type_name -> rdmarelay.discovery.v1.NetnsMode
-	14, // 5: rdmarelay.discovery.v1.Node.modules:type_name -> rdmarelay.discovery.v1.Module
-	20, // 6: rdmarelay.discovery.v1.Node.reasons:type_name -> rdmarelay.discovery.v1.Reason
-	1,  // 7: rdmarelay.discovery.v1.Device.node_type:type_name -> rdmarelay.discovery.v1.NodeType
-	16, // 8: rdmarelay.discovery.v1.Device.parent:type_name -> rdmarelay.discovery.v1.Parent
-	17, // 9: rdmarelay.discovery.v1.Device.ports:type_name -> rdmarelay.discovery.v1.Port
-	19, // 10: rdmarelay.discovery.v1.Device.char_devices:type_name -> rdmarelay.discovery.v1.CharDevice
-	20, // 11: rdmarelay.discovery.v1.Device.reasons:type_name -> rdmarelay.discovery.v1.Reason
-	18, // 12: rdmarelay.discovery.v1.Device.other_net_devices:type_name -> rdmarelay.discovery.v1.NetDevice
-	2,  // 13: rdmarelay.discovery.v1.Parent.bus:type_name -> rdmarelay.discovery.v1.Bus
-	3,  // 14: rdmarelay.discovery.v1.Parent.function:type_name -> rdmarelay.discovery.v1.FunctionKind
-	4,  // 15: rdmarelay.discovery.v1.Port.link_layer:type_name -> rdmarelay.discovery.v1.LinkLayer
-	5,  // 16: rdmarelay.discovery.v1.Port.state:type_name -> rdmarelay.discovery.v1.PortState
-	6,  // 17: rdmarelay.discovery.v1.Port.phys_state:type_name -> rdmarelay.discovery.v1.PhysState
-	18, // 18: rdmarelay.discovery.v1.Port.net_devices:type_name -> rdmarelay.discovery.v1.NetDevice
-	7,  // 19: rdmarelay.discovery.v1.NetDevice.role:type_name -> rdmarelay.discovery.v1.NetDeviceRole
-	8,  // 20: rdmarelay.discovery.v1.CharDevice.kind:type_name -> rdmarelay.discovery.v1.CharDeviceKind
-	9,  // 21: rdmarelay.discovery.v1.Reason.code:type_name -> rdmarelay.discovery.v1.ReasonCode
-	23, // 22: rdmarelay.discovery.v1.Status.scan_completed_at:type_name -> google.protobuf.Timestamp
-	24, // 23: rdmarelay.discovery.v1.Status.scan_age:type_name -> google.protobuf.Duration
-	24, // 24: rdmarelay.discovery.v1.Status.scan_duration:type_name -> google.protobuf.Duration
-	24, // 25: rdmarelay.discovery.v1.Status.resync_interval:type_name -> google.protobuf.Duration
-	22, // 26: rdmarelay.discovery.v1.Status.counters:type_name -> rdmarelay.discovery.v1.Counters
-	10, // 27: rdmarelay.discovery.v1.DiscoveryService.WatchSnapshots:input_type -> rdmarelay.discovery.v1.WatchSnapshotsRequest
-	11, // 28: rdmarelay.discovery.v1.DiscoveryService.WatchSnapshots:output_type -> rdmarelay.discovery.v1.WatchSnapshotsResponse
-	28, // [28:29] is the sub-list for method output_type
-	27, // [27:28] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	15, // 5: rdmarelay.discovery.v1.Node.modules:type_name -> rdmarelay.discovery.v1.Module
+	21, // 6: rdmarelay.discovery.v1.Node.reasons:type_name -> rdmarelay.discovery.v1.Reason
+	14, // 7: rdmarelay.discovery.v1.Node.cdi:type_name -> rdmarelay.discovery.v1.Cdi
+	1,  // 8: rdmarelay.discovery.v1.Device.node_type:type_name -> rdmarelay.discovery.v1.NodeType
+	17, // 9: rdmarelay.discovery.v1.Device.parent:type_name -> rdmarelay.discovery.v1.Parent
+	18, // 10: rdmarelay.discovery.v1.Device.ports:type_name -> rdmarelay.discovery.v1.Port
+	20, // 11: rdmarelay.discovery.v1.Device.char_devices:type_name -> rdmarelay.discovery.v1.CharDevice
+	21, // 12: rdmarelay.discovery.v1.Device.reasons:type_name -> rdmarelay.discovery.v1.Reason
+	19, // 13: rdmarelay.discovery.v1.Device.other_net_devices:type_name -> rdmarelay.discovery.v1.NetDevice
+	2,  // 14: rdmarelay.discovery.v1.Parent.bus:type_name -> rdmarelay.discovery.v1.Bus
+	3,  // 15: rdmarelay.discovery.v1.Parent.function:type_name -> rdmarelay.discovery.v1.FunctionKind
+	4,  // 16: rdmarelay.discovery.v1.Port.link_layer:type_name -> rdmarelay.discovery.v1.LinkLayer
+	5,  // 17: rdmarelay.discovery.v1.Port.state:type_name -> rdmarelay.discovery.v1.PortState
+	6,  // 18: rdmarelay.discovery.v1.Port.phys_state:type_name -> rdmarelay.discovery.v1.PhysState
+	19, // 19: rdmarelay.discovery.v1.Port.net_devices:type_name -> rdmarelay.discovery.v1.NetDevice
+	7,  // 20: rdmarelay.discovery.v1.NetDevice.role:type_name -> rdmarelay.discovery.v1.NetDeviceRole
+	8,  // 21: rdmarelay.discovery.v1.CharDevice.kind:type_name -> rdmarelay.discovery.v1.CharDeviceKind
+	9,  // 22: rdmarelay.discovery.v1.Reason.code:type_name -> rdmarelay.discovery.v1.ReasonCode
+	24, // 23: rdmarelay.discovery.v1.Status.scan_completed_at:type_name -> google.protobuf.Timestamp
+	25, // 24: rdmarelay.discovery.v1.Status.scan_age:type_name -> google.protobuf.Duration
+	25, // 25: rdmarelay.discovery.v1.Status.scan_duration:type_name -> google.protobuf.Duration
+	25, // 26: rdmarelay.discovery.v1.Status.resync_interval:type_name -> google.protobuf.Duration
+	23, // 27: rdmarelay.discovery.v1.Status.counters:type_name -> rdmarelay.discovery.v1.Counters
+	10, // 28: rdmarelay.discovery.v1.DiscoveryService.WatchSnapshots:input_type -> rdmarelay.discovery.v1.WatchSnapshotsRequest
+	11, // 29: rdmarelay.discovery.v1.DiscoveryService.WatchSnapshots:output_type -> rdmarelay.discovery.v1.WatchSnapshotsResponse
+	29, // [29:30] is the sub-list for method output_type
+	28, // [28:29] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_discovery_v1_discovery_proto_init() }
@@ -2023,16 +2095,16 @@ func file_discovery_v1_discovery_proto_init() {
 	if File_discovery_v1_discovery_proto != nil {
 		return
 	}
-	file_discovery_v1_discovery_proto_msgTypes[6].OneofWrappers = []any{}
-	file_discovery_v1_discovery_proto_msgTypes[8].OneofWrappers = []any{}
+	file_discovery_v1_discovery_proto_msgTypes[7].OneofWrappers = []any{}
 	file_discovery_v1_discovery_proto_msgTypes[9].OneofWrappers = []any{}
+	file_discovery_v1_discovery_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_discovery_v1_discovery_proto_rawDesc), len(file_discovery_v1_discovery_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
