@@ -128,6 +128,7 @@ func (d device) functionLayout(l *layout) {
 	}
 	if d.Complete {
 		l.link(path.Join(fn, "subsystem"), "sys/bus/pci")
+		d.functionUevent(l)
 	}
 	d.driverLayout(l, fn, "pci", d.Driver)
 	l.link(path.Join("sys/bus/pci/devices", d.PCI), fn)
@@ -155,6 +156,9 @@ func (d device) driverLayout(l *layout, dir, bus, driver string) {
 	driverDir := path.Join("sys/bus", bus, "drivers", driver)
 	l.dir(driverDir)
 	l.link(path.Join(dir, "driver"), driverDir)
+	if d.Complete {
+		l.link(path.Join(driverDir, path.Base(dir)), dir)
+	}
 }
 
 func (d device) netLayout(l *layout, n Net) {
@@ -168,6 +172,9 @@ func (d device) netLayout(l *layout, n Net) {
 	l.file(dir, "mtu", n.MTU)
 	l.file(dir, "phys_port_name", n.PhysPortName)
 	l.file(dir, "phys_switch_id", n.PhysSwitchID)
+	if d.Complete {
+		l.file(dir, "uevent", "INTERFACE="+n.Name+"\nIFINDEX="+n.IfIndex)
+	}
 	d.classLinks(l, "net", n.Name)
 
 	// Stacked devices are virtual, and each knows the other by a link
@@ -224,6 +231,9 @@ func (d device) rdmaLayout(l *layout) {
 			l.file(portDir, "gid_attrs/types/"+strconv.Itoa(j), gidType)
 		}
 	}
+	if d.Complete {
+		l.file(dir, "uevent", "NAME="+d.Name)
+	}
 	d.classLinks(l, "infiniband", d.Name)
 	for _, c := range d.Chars {
 		d.charLayout(l, c)
@@ -242,28 +252,9 @@ func (d device) charLayout(l *layout, c Char) {
 	}
 	if d.Complete {
 		l.file(dir, "dev", c.number())
+		l.file(dir, "uevent", c.uevent())
+		l.link(path.Join("sys/dev/char", c.number()), dir)
 	}
 	d.classLinks(l, class, c.name())
 	*l = append(*l, entry{path: path.Join("dev/infiniband", c.name()), kind: aNode, text: c.number()})
-}
-
-// number is major:minor. The kernel has fixed numbers for the first devices
-// (drivers/infiniband/core/uverbs_main.c, user_mad.c) and takes free majors for
-// the rest; 510 and 511 stand for these.
-func (c Char) number() string {
-	const fixedVerbs, fixedMAD = 32, 64
-	switch {
-	case c.Kind == "uverbs" && c.Index < fixedVerbs:
-		return "231:" + strconv.Itoa(192+c.Index)
-	case c.Kind == "uverbs":
-		return "510:" + strconv.Itoa(c.Index-fixedVerbs)
-	case c.Index >= fixedMAD && c.Kind == "umad":
-		return "511:" + strconv.Itoa(2*(c.Index-fixedMAD))
-	case c.Index >= fixedMAD:
-		return "511:" + strconv.Itoa(2*(c.Index-fixedMAD)+1)
-	case c.Kind == "umad":
-		return "231:" + strconv.Itoa(c.Index)
-	default:
-		return "231:" + strconv.Itoa(64+c.Index)
-	}
 }
