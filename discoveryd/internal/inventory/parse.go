@@ -73,34 +73,24 @@ func hexID(text string, digits int) (string, bool) {
 	return id, len(id) == digits && allHex(id)
 }
 
-// parseModalias takes a PCI function's IDs and class from its modalias
-// (drivers/pci/pci-sysfs.c, modalias_show):
-//
-//	pci:v000015B3d00001017sv000015B3sd00000001bc02sc00i00
+// modaliasForm is what a PCI function's modalias looks like, with 0 for any digit
+// (drivers/pci/pci-sysfs.c, modalias_show).
+const modaliasForm = "pci:v00000000d00000000sv00000000sd00000000bc00sc00i00"
+
+// parseModalias takes a PCI function's IDs, which have 16 bits, and its class from
+// its modalias.
 func parseModalias(text string, p *discoveryv1.Parent) bool {
-	var field [7]string
-	rest, ok := strings.CutPrefix(text, "pci:")
-	for i, key := range [...]string{"v", "d", "sv", "sd", "bc", "sc", "i"} {
-		digits := 8
-		if i >= 4 {
-			digits = 2
-		}
-		if rest, ok = strings.CutPrefix(rest, key); !ok || len(rest) < digits || !allHex(rest[:digits]) {
-			return false
-		}
-		if digits == 8 { // IDs have 16 bits
-			if rest[:4] != "0000" {
-				return false
-			}
-			rest, digits = rest[4:], 4
-		}
-		field[i], rest = strings.ToLower(rest[:digits]), rest[digits:]
-	}
-	if rest != "" {
+	if len(text) != len(modaliasForm) {
 		return false
 	}
-	p.VendorId, p.DeviceId, p.SubsystemVendorId, p.SubsystemDeviceId = field[0], field[1], field[2], field[3]
-	p.Class = field[4] + field[5] + field[6]
+	for i := range len(text) {
+		if c := modaliasForm[i]; text[i] != c && (c != '0' || !isHex(text[i])) {
+			return false
+		}
+	}
+	id := func(at int) string { return strings.ToLower(text[at+4 : at+8]) }
+	p.VendorId, p.DeviceId, p.SubsystemVendorId, p.SubsystemDeviceId = id(5), id(14), id(24), id(34)
+	p.Class = strings.ToLower(text[44:46] + text[48:50] + text[51:53])
 	return true
 }
 

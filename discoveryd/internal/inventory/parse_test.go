@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/proto"
+
 	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
 )
 
@@ -73,6 +75,25 @@ func TestPCINumbers(t *testing.T) {
 	for _, text := range []string{"", "231", "231:", ":1", "231:1:2", "-1:2", "99999999999:1", "a:b"} {
 		if _, _, ok := deviceNumber(text); ok {
 			t.Errorf("%q is taken for a device number", text)
+		}
+	}
+}
+
+func TestModalias(t *testing.T) {
+	got := &discoveryv1.Parent{}
+	if !parseModalias("pci:v000015B3d00001017sv000015B4sd0000A001bc02sc07i1a", got) {
+		t.Error("is not taken")
+	}
+	want := &discoveryv1.Parent{VendorId: "15b3", DeviceId: "1017", SubsystemVendorId: "15b4", SubsystemDeviceId: "a001", Class: "02071a"}
+	if !proto.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+	for _, text := range []string{
+		"", "pci:", "usb:v000015B3d00001017sv000015B4sd0000A001bc02sc07i1a", "pci:v000015B3d00001017sv000015B4sd0000A001bc02sc07i1",
+		"pci:v000015B3d00001017sv000015B4sd0000A001bc02sc07i1a0", "pci:v000015B3d0000101Gsv000015B4sd0000A001bc02sc07i1a", "pci:v000015B3d00001017sv000015B4sd*bc02sc07i*",
+	} {
+		if got := (&discoveryv1.Parent{}); parseModalias(text, got) || !proto.Equal(got, &discoveryv1.Parent{}) {
+			t.Errorf("%q is taken for %v", text, got)
 		}
 	}
 }
