@@ -59,6 +59,12 @@ func Device(d *discoveryv1.Device) string {
 // rdma-relay.dev/hca=0000:3b:00.0.
 func Qualified(name string) string { return Kind + "=" + name }
 
+// IsQualified tells whether a text is what Qualified gives for some device's name.
+func IsQualified(s string) bool {
+	name, ours := strings.CutPrefix(s, Kind+"=")
+	return ours && len(name) <= MaxBytes && wellFormed(name)
+}
+
 // legal leaves a well-formed name as it is. Of another one it keeps what is well
 // formed and adds a hash of the whole, so that different ones stay different.
 func legal(name string) string {

@@ -49,3 +49,25 @@ func TestNamesAreLegalWhateverTheDeviceSays(t *testing.T) {
 		seen[got] = name
 	}
 }
+
+func TestQualifiedNamesOfOursAreToldFromOthers(t *testing.T) {
+	for text, want := range map[string]bool{
+		"rdma-relay.dev/hca=0000:3b:00.0":               true,
+		cdiname.Qualified(cdiname.Device(&v1.Device{})): true,
+		"":                       false,
+		"0000:3b:00.0":           false,
+		"rdma-relay.dev/hca=":    false,
+		"rdma-relay.dev/hca=a b": false,
+		"rdma-relay.dev/hca=a,nvidia.com/gpu=all":         false,
+		"nvidia.com/gpu=all":                              false,
+		"rdma-relay.dev/hca=" + strings.Repeat("x", 55):   false,
+		"rdma-relay.dev/hca-2=0000:3b:00.0":               false,
+		"x" + cdiname.Qualified("0000:3b:00.0"):           false,
+		cdiname.Qualified(strings.Repeat("x", 54)):        true,
+		cdiname.Qualified(strings.Repeat("x", 53) + "\n"): false,
+	} {
+		if got := cdiname.IsQualified(text); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
