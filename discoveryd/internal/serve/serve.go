@@ -6,8 +6,6 @@ package serve
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
@@ -16,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/rdma-relay/rdma-relay/discoveryd/internal/cdi"
 	"github.com/rdma-relay/rdma-relay/discoveryd/internal/inventory"
 	"github.com/rdma-relay/rdma-relay/discoveryd/internal/notice"
 	"github.com/rdma-relay/rdma-relay/discoveryd/internal/publish"
@@ -49,6 +48,8 @@ type Options struct {
 	ResyncInterval time.Duration
 	// AllowUIDs are the user IDs that may connect.
 	AllowUIDs []uint32
+	// CDIDir is where the CDI spec is kept; empty stands for none.
+	CDIDir string
 }
 
 // Daemon is a daemon that has its socket and has not begun to scan.
@@ -64,14 +65,17 @@ type Daemon struct {
 	// present is told whether there are RDMA devices.
 	heard     func() bool
 	present   func(bool)
+	specs     *cdi.Specs // nil where none are to be kept
 	publisher *publish.Publisher
-	listener  *unixsock.Listener
+	listener  *unixsock.Listener // the first one; Run's own
 	server    *grpc.Server
+
+	socketCheck time.Duration
 }
 
 // New looks for the host and makes the socket. After an error nothing is left.
 func New(opts Options, log *slog.Logger) (*Daemon, error) {
-	d := &Daemon{opts: opts, log: log, notice: notice.New(), agenda: newAgenda(opts.ResyncInterval)}
+	d := &Daemon{opts: opts, log: log, notice: notice.New(), agenda: newAgenda(opts.ResyncInterval), socketCheck: socketCheck}
 	var err error
 	d.scanner, err = inventory.New(inventory.Options{Root: opts.HostRoot, Due: d.notice.Hint})
 	if err != nil {
@@ -81,7 +85,11 @@ func New(opts Options, log *slog.Logger) (*Daemon, error) {
 		return nil, err
 	}
 	d.listen()
-	d.listener, err = unixsock.Listen(opts.Socket, unixsock.Options{Mode: socketMode})
+	if opts.CDIDir != "" {
+		d.specs = cdi.New(opts.CDIDir, log)
+		d.sources = append(d.sources, d.specs)
+	}
+	d.listener, err = listenOn(opts.Socket)
 	if err != nil {
 		return nil, err
 	}
@@ -110,17 +118,12 @@ func (d *Daemon) refused() func(uid uint32) {
 }
 
 // Run scans and serves until ctx ends, then ends the streams and removes the
-// socket. It returns nil then, and an error if serving fails. It is to be called
+// socket and the CDI spec. It returns nil then, and an error if serving fails. It is to be called
 // once.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("serving", "socket", d.opts.Socket, "host_root", d.opts.HostRoot, "live", d.live, "version", version.String())
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		if err := d.server.Serve(d.listener); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("serve on %s: %w", d.opts.Socket, err)
-		}
-		return nil
-	})
+	group.Go(func() error { return d.serveSocket(ctx, d.listener) })
 	group.Go(func() error {
 		d.notice.Run(ctx, d.log, d.sources...)
 		return nil
@@ -135,6 +138,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return nil
 	})
 	err := group.Wait()
+	d.specs.Remove()
 	d.log.Info("ended", "error", err)
 	return err
 }
@@ -151,14 +155,10 @@ func (d *Daemon) listen() {
 	d.heard, d.present = links.Heard, rdma.Present
 }
 
-// stop ends the streams and closes the socket; Serve returns then.
+// stop ends the streams and the server; serveSocket returns then.
 func (d *Daemon) stop() {
 	d.publisher.Close()
 	hard := time.AfterFunc(goodbye, d.server.Stop)
 	defer hard.Stop()
 	d.server.GracefulStop()
-	// Serve may not have begun, so that the server does not know the listener.
-	if err := d.listener.Close(); err != nil && !errors.Is(err, fs.ErrClosed) {
-		d.log.Warn("socket not removed", "error", err)
-	}
 }
