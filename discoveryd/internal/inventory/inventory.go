@@ -72,8 +72,9 @@ type Scanner struct {
 
 	last scanned // by the last scan, for looks at parts of it
 	// polled are the devices of the last scan whose ports are worth a look.
-	polled []polled
-	polls  int // how often that was done
+	polled   []polled
+	polls    int // how often that was done
+	carriers reads[Stale]
 }
 
 var (
@@ -102,6 +103,7 @@ func New(opts Options) (*Scanner, error) {
 	s.hosts.set(opts)
 	s.hosts.patience = opts.Deadline // there is nothing that could stand for it
 	s.devices.set(opts)
+	s.carriers.set(opts)
 	v, err := openView(opts.Root)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoHost, err)

@@ -20,6 +20,8 @@ const (
 	// stateInterval is how often a port's state is read, which may be a question to
 	// the firmware (mlx5).
 	stateInterval = 2 * time.Second
+	// fewDevices are looked at one after the other: that wakes up fewer threads.
+	fewDevices = 8
 )
 
 // PollInterval is how often Poll finds something to look at; 0 stands for never.
@@ -28,9 +30,9 @@ func (s *Scanner) PollInterval(heard bool) time.Duration {
 	interval := time.Duration(0)
 	for _, p := range s.polled {
 		switch {
-		case p.carriers && !heard:
+		case len(p.nets) > 0 && !heard:
 			return carrierInterval
-		case p.states:
+		case len(p.ports) > 0:
 			interval = stateInterval
 		}
 	}
@@ -40,10 +42,10 @@ func (s *Scanner) PollInterval(heard bool) time.Duration {
 // Poll looks at the ports that the last scan found, as far as nobody tells of them,
 // and returns what may differ by now. It is to be called once an interval. A device
 // that hangs is passed over.
-func (s *Scanner) Poll(ctx context.Context, heard bool) Stale {
+func (s *Scanner) Poll(ctx context.Context, heard bool) (stale Stale) {
 	interval := s.PollInterval(heard)
 	if interval == 0 {
-		return Stale{}
+		return stale
 	}
 	v, err := openView(s.opts.Root)
 	if err != nil {
@@ -51,31 +53,65 @@ func (s *Scanner) Poll(ctx context.Context, heard bool) Stale {
 	}
 	defer v.release()
 	s.polls++
-	look := looks{carriers: !heard, states: interval == stateInterval || s.polls%2 == 0}
+	if !heard {
+		stale = s.pollCarriers(ctx, v)
+	}
+	if interval == stateInterval || s.polls%2 == 0 {
+		stale = stale.And(s.pollStates(ctx, v))
+	}
+	return stale
+}
+
+// pollCarriers looks at all carriers in one go: no driver is asked, and what they may
+// have to wait for, the lock of all network devices, is the same for each. To start a
+// reader for each costs more than the reading.
+func (s *Scanner) pollCarriers(ctx context.Context, v *view) Stale {
+	devices := slices.Clone(s.polled) // it may be left hanging
+	a := s.carriers.do(ctx, v, "", time.Time{}, func(Stale) (stale Stale) {
+		for _, p := range devices {
+			switch {
+			case len(p.nets) == 0:
+			case !v.sys.Exists(p.path):
+				stale.all = true
+			case slices.ContainsFunc(p.nets, v.carrierDiffers):
+				stale.add(p.entry)
+			}
+		}
+		return stale
+	})
+	if !a.fresh {
+		return Stale{}
+	}
+	return a.value
+}
+
+// pollStates looks at the states of ports of which no carrier tells.
+func (s *Scanner) pollStates(ctx context.Context, v *view) (stale Stale) {
 	var due []polled
 	for _, p := range s.polled {
-		if look.carriers && p.carriers || look.states && p.states {
+		if len(p.ports) > 0 {
 			due = append(due, p)
 		}
 	}
 	// A device that was given up on may still be at it, and sets its flag too late.
-	differ := make([]atomic.Bool, len(due))
-	var gone atomic.Bool
-	parallel(len(due), func(i int) {
-		e := due[i].entry
-		s.devices.do(ctx, v, e.key(), time.Time{}, func(last *facts) *facts {
-			switch {
-			case last == nil:
-			case !v.sys.Exists(e.path):
-				gone.Store(true)
-			case v.portsDiffer(look, e, last.device.GetPorts()):
-				differ[i].Store(true)
-			}
+	differ, gone := make([]atomic.Bool, len(due)), make([]atomic.Bool, len(due))
+	look := func(i int) {
+		p := due[i]
+		s.devices.do(ctx, v, p.key(), time.Time{}, func(last *facts) *facts {
+			gone[i].Store(!v.sys.Exists(p.path))
+			differ[i].Store(slices.ContainsFunc(p.ports, func(port *discoveryv1.Port) bool { return v.stateDiffers(p.path, port) }))
 			return last
 		})
-	})
-	stale := Stale{all: gone.Load()}
+	}
+	if len(due) <= fewDevices {
+		for i := range due {
+			look(i)
+		}
+	} else {
+		parallel(len(due), look)
+	}
 	for i := range due {
+		stale.all = stale.all || gone[i].Load()
 		if differ[i].Load() {
 			stale.add(due[i].entry)
 		}
@@ -86,43 +122,29 @@ func (s *Scanner) Poll(ctx context.Context, heard bool) Stale {
 // polled is a device of the last scan whose ports are worth a look.
 type polled struct {
 	entry
-	// carriers and states tell what there is to look at.
-	carriers, states bool
+	nets  []*discoveryv1.NetDevice // whose carriers tell of ports
+	ports []*discoveryv1.Port      // the others
 }
-
-// looks tells what to look at.
-type looks struct{ carriers, states bool }
 
 // toPoll finds out what there is to look at.
 func toPoll(e entry, ports []*discoveryv1.Port) polled {
 	p := polled{entry: e}
 	for _, port := range ports {
-		if len(carriers(port)) > 0 {
-			p.carriers = true
+		if nets := carriers(port); len(nets) > 0 {
+			p.nets = append(p.nets, nets...)
 		} else {
-			p.states = true
+			p.ports = append(p.ports, port)
 		}
 	}
 	return p
 }
 
-// portsDiffer compares the ports with what is known of them.
-func (v *view) portsDiffer(at looks, e entry, last []*discoveryv1.Port) bool {
-	for _, port := range last {
-		nets := carriers(port)
-		if at.carriers && slices.ContainsFunc(nets, v.carrierDiffers) {
-			return true
-		}
-		if len(nets) > 0 || !at.states {
-			continue
-		}
-		// A text that can't be read is no state, as it was in the scan.
-		text, _ := v.sys.Text(e.path + "/" + portPrefix(port.GetNumber()) + "state")
-		if state, _ := portState(text); state != port.GetState() {
-			return true
-		}
-	}
-	return false
+// stateDiffers tells whether the port of the device at p has another state now. A text
+// that can't be read is no state, as it was in the scan.
+func (v *view) stateDiffers(p string, port *discoveryv1.Port) bool {
+	text, _ := v.sys.Text(p + "/" + portPrefix(port.GetNumber()) + "state")
+	state, _ := portState(text)
+	return state != port.GetState()
 }
 
 // carriers are the network devices whose carrier makes the port's state. It does on

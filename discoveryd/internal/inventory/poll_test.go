@@ -6,6 +6,7 @@ package inventory
 
 import (
 	"testing"
+	"time"
 
 	"github.com/rdma-relay/rdma-relay/test/fakehost"
 )
@@ -40,4 +41,35 @@ func TestPollSeesPortsAndNothingElse(t *testing.T) {
 		scan(t, scanner)
 		expect(t, step.what+", scanned", twice(), [2]bool{})
 	}
+}
+
+func TestWhatSomebodyTellsOfIsNotPolled(t *testing.T) {
+	ether, ib, down := hca(0), hca(1), hca(2)
+	ether.Nets = []fakehost.Net{{Name: "ens0", Carrier: "1"}}
+	ib.Ports = []fakehost.Port{{LinkLayer: fakehost.InfiniBand}}
+	ib.Nets = []fakehost.Net{}
+	down.Nets = []fakehost.Net{} // no carrier to look at
+	for _, test := range []struct {
+		name          string
+		hcas          []fakehost.HCA
+		alone, helped time.Duration
+	}{
+		{"no devices", nil, 0, 0},
+		{"network devices only", []fakehost.HCA{ether}, time.Second, 0},
+		{"InfiniBand only", []fakehost.HCA{ib}, 2 * time.Second, 2 * time.Second},
+		{"all kinds", []fakehost.HCA{ether, ib, down}, time.Second, 2 * time.Second},
+	} {
+		scanner := newScanner(t, newHost(t, test.hcas...).Root())
+		expect(t, test.name+", before the first scan", scanner.PollInterval(false), time.Duration(0))
+		scan(t, scanner)
+		expect(t, test.name, scanner.PollInterval(false), test.alone)
+		expect(t, test.name+", heard", scanner.PollInterval(true), test.helped)
+	}
+	host := newHost(t, ether, ib)
+	scanner := newScanner(t, host.Root())
+	scan(t, scanner)
+	must(t, host.SetCarrier("ens0", false))
+	expect(t, "carrier that is heard of", scanner.Poll(t.Context(), true).Any(), false)
+	must(t, host.SetPortState("mlx5_1", 1, fakehost.StateDown))
+	expect(t, "state, at once since there is nothing else", scanner.Poll(t.Context(), true).Any(), true)
 }

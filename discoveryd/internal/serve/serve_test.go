@@ -29,7 +29,7 @@ import (
 
 const patience = 30 * time.Second
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func must(t *testing.T, err error) {
 }
 
 // newHost is a fake host in memory, and a path for a socket.
-func newHost(t *testing.T) (host *fakehost.Host, socket string) {
+func newHost(t testing.TB) (host *fakehost.Host, socket string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "serve")
 	if err != nil {
@@ -78,11 +78,18 @@ func options(host *fakehost.Host, socket string) Options {
 	return Options{Socket: socket, HostRoot: host.Root(), ResyncInterval: time.Hour, AllowUIDs: []uint32{uint32(os.Getuid())}}
 }
 
-func start(t *testing.T, opts Options) *daemon {
+func start(t testing.TB, opts Options) *daemon {
+	t.Helper()
+	return startWith(t, opts, func(*Daemon) {})
+}
+
+// startWith starts a daemon that was changed before.
+func startWith(t testing.TB, opts Options, change func(*Daemon)) *daemon {
 	t.Helper()
 	log := &logText{}
 	d, err := New(opts, slog.New(slog.NewTextHandler(log, nil)))
 	must(t, err)
+	change(d)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
@@ -93,11 +100,15 @@ func start(t *testing.T, opts Options) *daemon {
 
 type stream = grpc.ServerStreamingClient[discoveryv1.WatchSnapshotsResponse]
 
-func watch(t *testing.T, socket string) stream {
+func watch(t testing.TB, socket string) stream {
 	t.Helper()
 	client, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	must(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	long := patience
+	if _, is := t.(*testing.B); is {
+		long = time.Hour
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), long)
 	t.Cleanup(func() { cancel(); must(t, client.Close()) })
 	s, err := discoveryv1.NewDiscoveryServiceClient(client).WatchSnapshots(ctx, &discoveryv1.WatchSnapshotsRequest{})
 	must(t, err)
@@ -105,7 +116,7 @@ func watch(t *testing.T, socket string) stream {
 }
 
 // until receives until a snapshot is as wanted.
-func until(t *testing.T, s stream, wanted func(*discoveryv1.Snapshot) bool) *discoveryv1.Snapshot {
+func until(t testing.TB, s stream, wanted func(*discoveryv1.Snapshot) bool) *discoveryv1.Snapshot {
 	t.Helper()
 	for {
 		message, err := s.Recv()
