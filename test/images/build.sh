@@ -76,8 +76,11 @@ build() { # PROGRAM DOCKERFILE
 		buildah bud "${flags[@]}" "${common[@]}" --platform "$here" -t "$image" -f "$2" . ;;
 	buildah-save)
 		buildah manifest rm "$image" >/dev/null 2>&1 || true
-		buildah bud "${flags[@]}" "${common[@]}" \
-			--platform "$PLATFORMS" --manifest "$image" -f "$2" .
+		# One by one: built together they come in any order, and the index would differ.
+		local platform
+		for platform in ${PLATFORMS//,/ }; do
+			buildah bud "${flags[@]}" "${common[@]}" --platform "$platform" --manifest "$image" -f "$2" .
+		done
 		rm -f "$file"
 		buildah manifest push --quiet --all "$image" "oci-archive:$file:$image" ;;
 	*) fail "BUILDER=$BUILDER, $what: must be docker or buildah, images or save" ;;
