@@ -24,15 +24,17 @@ type result struct {
 // assemble makes the snapshot. The facts are shared with earlier and later
 // snapshots and stay as they are.
 func assemble(l *listing, results []result) *discoveryv1.Snapshot {
-	s := &discoveryv1.Snapshot{}
-	for _, r := range results {
-		if !r.answer.known {
-			r.answer.value = unread(r.entry)
+	s := &discoveryv1.Snapshot{Devices: make([]*discoveryv1.Device, len(results))}
+	parallel(len(results), func(i int) {
+		a := results[i].answer
+		if !a.known {
+			a.value = unread(results[i].entry)
 		}
-		if !r.answer.value.gone {
-			s.Devices = append(s.Devices, finish(l, r.answer))
+		if !a.value.gone {
+			s.Devices[i] = finish(l, a)
 		}
-	}
+	})
+	s.Devices = slices.DeleteFunc(s.Devices, func(d *discoveryv1.Device) bool { return d == nil })
 	slices.SortFunc(s.Devices, func(a, b *discoveryv1.Device) int {
 		return cmp.Or(strings.Compare(a.GetName(), b.GetName()),
 			strings.Compare(a.GetParent().GetPciAddress(), b.GetParent().GetPciAddress()))

@@ -15,6 +15,9 @@ import (
 	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
 )
 
+// kind is the kind of a character device.
+type kind = discoveryv1.CharDeviceKind
+
 // The kinds, short.
 const (
 	uverbs = discoveryv1.CharDeviceKind_CHAR_DEVICE_KIND_UVERBS

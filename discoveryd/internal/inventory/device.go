@@ -48,9 +48,11 @@ func (v *view) readDevice(l *listing, e entry) *facts {
 
 	if dir.Path() != e.path { // by way of further links, in a recorded tree
 		e.path, e.parent = dir.Path(), v.parentOf(dir.Path())
+		d.Parent = &discoveryv1.Parent{}
+		setPlace(d.Parent, locate(e.parent))
 	}
 	at := locate(e.parent)
-	d.Parent = v.readParent(at, &f.broken)
+	v.readParent(d.Parent, at, &f.broken)
 	v.readPorts(dir, f)
 	v.attachNets(dir, f, v.netsOf(l, at, f))
 	f.chars = v.charsOf(l.places[at.parent], e.name, d.GetPorts())
@@ -99,7 +101,7 @@ const (
 // readBare reads a PCI function without an RDMA device. It is for the snapshot only
 // if it is a network function.
 func (v *view) readBare(l *listing, e entry) *facts {
-	f := &facts{device: &discoveryv1.Device{}}
+	f := &facts{device: &discoveryv1.Device{Parent: &discoveryv1.Parent{}}}
 	at := locate(e.path)
 	if f.gone = e.err != nil || at.pci != e.name; f.gone {
 		return f
@@ -114,7 +116,8 @@ func (v *view) readBare(l *listing, e entry) *facts {
 		f.gone = true
 		return f
 	}
-	f.device.Parent = v.readParent(at, &f.broken)
+	setPlace(f.device.Parent, at)
+	v.readParent(f.device.Parent, at, &f.broken)
 	for _, n := range v.readAll(nets, f) {
 		f.device.OtherNetDevices = append(f.device.OtherNetDevices, n.fact)
 	}

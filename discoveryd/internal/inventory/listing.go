@@ -53,26 +53,30 @@ type listing struct {
 // list reads the directories. An error means that nothing can be said.
 func (v *view) list(netns func() (discoveryv1.NetnsMode, error)) (*listing, error) {
 	l := &listing{release: v.kernelRelease(), cm: v.readCM(), places: map[string]*place{}, below: map[string][]entry{}}
-	var err error
-	if l.rdma, l.hasRDMA, err = v.entries(classRDMA, nil); err != nil {
-		return nil, err
+	rdma, nets := &class{path: classRDMA}, &class{path: classNet}
+	verbs, mad := &class{path: classVerbs, kinds: []kind{uverbs}}, &class{path: classMAD, kinds: []kind{umad, issm}}
+	all := []*class{rdma, nets, verbs, mad}
+	parallel(len(all), func(i int) { all[i].read(v) })
+	for _, c := range all {
+		if c.err != nil {
+			return nil, c.err
+		}
 	}
+	l.rdma, l.hasRDMA, l.hasVerbs, l.hasMAD = rdma.entries, rdma.has, verbs.has, mad.has
 	for _, e := range l.rdma {
 		l.at(e.parent).rdma++
 	}
-	if l.hasVerbs, err = v.listChars(l, classVerbs, uverbs); err != nil {
-		return nil, err
+	for _, e := range nets.entries {
+		p := l.at(e.parent)
+		p.nets = append(p.nets, e)
 	}
-	if l.hasMAD, err = v.listChars(l, classMAD, umad, issm); err != nil {
-		return nil, err
-	}
-	nets, _, err := v.entries(classNet, nil)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range nets {
-		at := l.at(e.parent)
-		at.nets = append(at.nets, e)
+	for _, c := range []*class{verbs, mad} {
+		for _, e := range c.entries {
+			if e.err == nil { // else nobody knows whose it is; its owner will lack it
+				p := l.at(e.parent)
+				p.chars = append(p.chars, e)
+			}
+		}
 	}
 	if err := v.listFunctions(l); err != nil {
 		return nil, err
@@ -84,33 +88,59 @@ func (v *view) list(netns func() (discoveryv1.NetnsMode, error)) (*listing, erro
 	return l, nil
 }
 
-// entries are the links in a class's directory whose names want takes; nil takes
-// all. has tells whether the class exists.
-func (v *view) entries(class string, want func(name []byte) bool) (list []entry, has bool, err error) {
-	dir, names, err := v.class(class, want)
-	if dir == nil {
-		return nil, false, err
-	}
-	defer dir.Close()
-	return v.follow(dir, names), true, nil
+// class is a directory of links to read.
+type class struct {
+	path  string
+	kinds []kind                 // of character devices that are wanted
+	want  func(name []byte) bool // which names; nil is all
+
+	has     bool // it exists
+	entries []entry
+	err     error
 }
 
-// class opens a class's directory and gives the names that want takes. The
-// directory is nil if there is none.
-func (v *view) class(class string, want func(name []byte) bool) (*sysfs.Dir, []string, error) {
-	dir, err := v.sys.OpenDir(class)
-	if errors.Is(err, unix.ENOENT) {
-		return nil, nil, nil
-	}
+// read reads the class.
+func (c *class) read(v *view) {
+	dir, err := v.sys.OpenDir(c.path)
 	if err != nil {
-		return nil, nil, err
+		if !errors.Is(err, unix.ENOENT) {
+			c.err = err
+		}
+		return
+	}
+	defer dir.Close()
+	c.has = true
+	want := c.want
+	if c.kinds != nil {
+		want = func(name []byte) bool { return slices.Contains(c.kinds, charKind(string(name))) }
 	}
 	names, err := dir.Match(want)
 	if err != nil {
-		dir.Close()
-		return nil, nil, err
+		c.err = err
+		return
 	}
-	return dir, names, nil
+	// issmN is where umadN is (drivers/infiniband/core/user_mad.c,
+	// ib_umad_init_port): its link need not be read.
+	twin := func(name, kind, other string) (string, bool) {
+		number, is := strings.CutPrefix(name, kind)
+		if !is || c.kinds == nil {
+			return "", false
+		}
+		_, found := slices.BinarySearch(names, other+number)
+		return other + number, found
+	}
+	var links []string
+	for _, name := range names {
+		if _, has := twin(name, "issm", "umad"); !has {
+			links = append(links, name)
+		}
+	}
+	for _, e := range v.follow(dir, links) {
+		c.entries = append(c.entries, e)
+		if name, has := twin(e.name, "umad", "issm"); has && e.err == nil {
+			c.entries = append(c.entries, entry{name: name, path: up(e.path) + "/" + name, parent: e.parent})
+		}
+	}
 }
 
 // follow finds out where the links in a class's directory lead, and leaves out
@@ -125,37 +155,6 @@ func (v *view) follow(dir *sysfs.Dir, names []string) []entry {
 		list[i] = entry{name: names[i], path: p, parent: v.parentOf(p), err: err}
 	})
 	return slices.DeleteFunc(list, func(e entry) bool { return errors.Is(e.err, unix.ENOENT) })
-}
-
-// listChars adds the entries of a class whose names are of the kinds. issmN is at
-// the same place as umadN (drivers/infiniband/core/user_mad.c, ib_umad_init_port):
-// its link need not be read.
-func (v *view) listChars(l *listing, class string, kinds ...discoveryv1.CharDeviceKind) (has bool, err error) {
-	dir, names, err := v.class(class, func(name []byte) bool { return slices.Contains(kinds, charKind(string(name))) })
-	if dir == nil {
-		return false, err
-	}
-	defer dir.Close()
-	hasTwin := func(name, kind, twin string) (string, bool) {
-		number, is := strings.CutPrefix(name, kind)
-		if !is {
-			return "", false
-		}
-		_, found := slices.BinarySearch(names, twin+number)
-		return twin + number, found
-	}
-	links := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, has := hasTwin(name, "issm", "umad"); return has })
-	for _, e := range v.follow(dir, links) {
-		if e.err != nil {
-			continue // nobody knows whose it is; its owner will lack it
-		}
-		p := l.at(e.parent)
-		p.chars = append(p.chars, e)
-		if name, has := hasTwin(e.name, "umad", "issm"); has {
-			p.chars = append(p.chars, entry{name: name, path: up(e.path) + "/" + name, parent: e.parent})
-		}
-	}
-	return true, nil
 }
 
 // parentOf is the path of the device that the class entry at p hangs on. In a
@@ -181,7 +180,7 @@ func up(p string) string {
 
 // listFunctions finds the PCI functions that no RDMA device is on, and what network
 // devices are below them.
-func (v *view) listFunctions(l *listing) (err error) {
+func (v *view) listFunctions(l *listing) error {
 	used := map[string]bool{}
 	for path, p := range l.places {
 		if p.rdma > 0 {
@@ -199,6 +198,8 @@ func (v *view) listFunctions(l *listing) (err error) {
 	for _, nets := range l.below {
 		slices.SortFunc(nets, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	}
-	l.bare, _, err = v.entries(busPCI, func(name []byte) bool { return !used[string(name)] && isPCIAddress(string(name)) })
-	return err
+	bus := &class{path: busPCI, want: func(name []byte) bool { return !used[string(name)] && isPCIAddress(string(name)) }}
+	bus.read(v)
+	l.bare = bus.entries
+	return bus.err
 }

@@ -17,17 +17,15 @@ import (
 	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
 )
 
-// readParent reads the function that at names.
-func (v *view) readParent(at location, broken *notes) *discoveryv1.Parent {
-	p := &discoveryv1.Parent{}
-	setPlace(p, at)
+// readParent fills in what the function that at names says; the place is there.
+func (v *view) readParent(p *discoveryv1.Parent, at location, broken *notes) {
 	if at.pci == "" {
-		return p
+		return
 	}
 	dir, err := v.sys.OpenDir(at.pciPath)
 	if err != nil {
 		broken.add("PCI function", err)
-		return p
+		return
 	}
 	defer dir.Close()
 	a := &attrs{from: dir, label: at.pci + "/", broken: broken}
@@ -47,7 +45,6 @@ func (v *view) readParent(at location, broken *notes) *discoveryv1.Parent {
 		return err == nil
 	})
 	p.Driver = a.link("driver")
-	return p
 }
 
 // readIDs reads the function's IDs and class. The kernel prints them all in modalias,
