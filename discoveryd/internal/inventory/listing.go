@@ -81,7 +81,9 @@ func (v *view) list(netns func() (discoveryv1.NetnsMode, error)) (*listing, erro
 	if err := v.listFunctions(l); err != nil {
 		return nil, err
 	}
-	if v.live {
+	// The question alone makes the kernel load ib_core (its alias net-pf-16-proto-20),
+	// so that a host without RDMA would get it, and one that unloads it again.
+	if v.live && len(l.rdma)+len(verbs.entries) > 0 {
 		// A kernel without the answer is no error (R51): the mode is not known.
 		l.netns, _ = netns()
 	}

@@ -126,3 +126,29 @@ func TestReadingThePartFailsWithTheHost(t *testing.T) {
 	must(t, err)
 	equal(t, "back", s, host)
 }
+
+// R51: to ask a kernel without RDMA for the name spaces' mode makes it load ib_core.
+func TestR51_KernelWithoutRDMADevicesIsNotAskedAboutThem(t *testing.T) {
+	host := newHost(t, hca(0))
+	v, err := openView(host.Root())
+	must(t, err)
+	defer v.release()
+	v.live = true
+	asked := 0
+	list := func() (mode discoveryv1.NetnsMode) {
+		t.Helper()
+		l, err := v.list(func() (discoveryv1.NetnsMode, error) {
+			asked++
+			return discoveryv1.NetnsMode_NETNS_MODE_EXCLUSIVE, nil
+		})
+		must(t, err)
+		return l.netns
+	}
+	expect(t, "with a device", list(), discoveryv1.NetnsMode_NETNS_MODE_EXCLUSIVE)
+	// In exclusive mode the class has only the devices of this name space.
+	must(t, os.Remove(filepath.Join(host.Root(), "sys/class/infiniband/mlx5_0")))
+	expect(t, "with a device elsewhere", list(), discoveryv1.NetnsMode_NETNS_MODE_EXCLUSIVE)
+	must(t, os.Remove(filepath.Join(host.Root(), "sys/class/infiniband_verbs/uverbs0")))
+	expect(t, "without", list(), discoveryv1.NetnsMode_NETNS_MODE_UNSPECIFIED)
+	expect(t, "times asked", asked, 2)
+}
