@@ -235,3 +235,19 @@ func TestReadyMadeHosts(t *testing.T) {
 	expect(t, "VFs of the first", text(t, several, "sys/bus/pci/devices/0000:10:00.0/sriov_numvfs"), "3")
 	expect(t, "VFs of the second", text(t, several, "sys/bus/pci/devices/0000:11:00.0/sriov_numvfs"), "0")
 }
+
+func TestEveryKindIsAWholeTree(t *testing.T) {
+	for _, kind := range Kinds() {
+		t.Run(kind.Name, func(t *testing.T) {
+			h, err := kind.Make(t.TempDir())
+			must(t, err)
+			listing(t, h.Root()) // no dangling link
+			if names(t, h, "sys/class/infiniband") == "" || kind.About == "" {
+				t.Error("no RDMA device, or nothing said of it")
+			}
+		})
+	}
+	if _, err := MakeKind(t.TempDir(), "none"); err == nil {
+		t.Error("made a kind that there isn't")
+	}
+}

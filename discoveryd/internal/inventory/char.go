@@ -181,7 +181,9 @@ func (v *view) readChar(e entry, known charFacts) *char {
 func (v *view) readCM() *char {
 	c := &char{fact: &discoveryv1.CharDevice{Kind: rdmaCM, Path: hostPath("rdma_cm")}}
 	p, err := v.sys.Resolve(classCM)
-	c.loaded = err == nil
+	if c.loaded = err == nil; !c.loaded {
+		p = classCM // where nothing is: "" would be the tree itself, which has a dev
+	}
 	c.look(v, entry{name: "rdma_cm", path: p}, &attrs{from: v.sys, prefix: p + "/", label: "rdma_cm/", broken: &c.broken})
 	return c
 }

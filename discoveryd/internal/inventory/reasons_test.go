@@ -29,6 +29,9 @@ func TestR24_MissingRdmaCMIsNamedWithItsModule(t *testing.T) {
 			t.Errorf("%q does not say %q", text, word)
 		}
 	}
+	// A live host has a sys/dev, which has nothing to do with it.
+	must(t, os.MkdirAll(filepath.Join(host.Root(), "sys/dev/char"), 0o755))
+	expect(t, "reasons with sys/dev", codes(device(t, scan(t, scanner), "mlx5_0").GetReasons()), "NO_RDMA_CM")
 	expect(t, "module", s.GetNode().GetModules()[2].String(), (&discoveryv1.Module{Name: "rdma_ucm"}).String())
 
 	must(t, host.AddRdmaCM())
