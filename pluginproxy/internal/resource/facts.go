@@ -49,9 +49,11 @@ type facts struct {
 	files    []file
 	unusable string // why no resource can use it; empty: it can
 	noCM     string // why it has no rdma_cm; empty: it has
-	note     string // what limits it though it is usable
-	active   bool   // a port is ACTIVE
-	portText string
+	// onlyLacksUverbs: there is no other reason why it is unusable.
+	onlyLacksUverbs bool
+	note            string // what limits it though it is usable
+	active          bool   // a port is ACTIVE
+	portText        string
 
 	owners *owners // while Build works: the resources that have it so far
 }
@@ -63,7 +65,8 @@ type file struct {
 }
 
 // digest reads the devices of a snapshot. A device whose name or ID is another's
-// already is made unusable, so that no rule below meets a double.
+// already is made unusable, so that no rule below meets a double; on one PCI function
+// the first has the files of all.
 func digest(snap *discoveryv1.Snapshot) []*facts {
 	devices := snap.GetDevices()
 	devices = devices[:min(len(devices), maxDevices)]
@@ -87,7 +90,7 @@ func digest(snap *discoveryv1.Snapshot) []*facts {
 		}
 		return strings.Compare(a.pci, b.pci)
 	})
-	names, ids := make(map[string]bool, len(all)), make(map[string]string, len(all))
+	names, ids := make(map[string]bool, len(all)), make(map[string]*facts, len(all))
 	for _, f := range all {
 		if f.unusable != "" {
 			continue
@@ -95,11 +98,17 @@ func digest(snap *discoveryv1.Snapshot) []*facts {
 		switch first, taken := ids[f.id]; {
 		case names[f.name]:
 			f.unusable = "another device has the same name"
+		case taken && f.pci != "":
+			first.adopt(f)
 		case taken:
-			f.unusable = "it can't be told from " + first + ", whose address or node GUID is the same"
+			f.unusable = "it can't be told from " + first.name + ", whose node GUID is the same"
+		default:
+			names[f.name], ids[f.id] = true, f
 		}
-		if f.unusable == "" {
-			names[f.name], ids[f.id] = true, f.name
+	}
+	for _, f := range all {
+		if first := ids[f.id]; first != nil && f.isCompanion() {
+			first.adopt(f)
 		}
 	}
 	return all

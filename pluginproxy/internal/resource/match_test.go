@@ -78,6 +78,42 @@ func TestR39_ABondIsNamedByItselfItsMemberOrWhatIsStackedOnIt(t *testing.T) {
 	wantLeftOut(t, r, "mlx5_bond_0", "ifNames: bond0, bond0.100, ens1f0np0 is not one of ens1f1np1")
 }
 
+func TestR32_AnIPoIBInterfaceSelectsItsDevice(t *testing.T) {
+	ipoib := hca(0, func(d *v1.Device) {
+		d.NodeGuid = "0015:5dff:fe34:0283" // the port's, which ib0 has, is another
+		d.Ports = []*v1.Port{port(v1.LinkLayer_LINK_LAYER_INFINIBAND, v1.PortState_PORT_STATE_ACTIVE, "ib0")}
+		d.Ports[0].NetDevices[0].LinkType = "infiniband"
+	})
+	wantHCAs(t, build(t, selecting(`"ifNames":["ib0"],"linkTypes":["infiniband"]`), ipoib, hca(1)), "mlx5_0")
+}
+
+func TestR36_AnUplinkInSwitchdevModeCanBeExcluded(t *testing.T) {
+	uplink := hca(0, func(d *v1.Device) {
+		d.OtherNetDevices = []*v1.NetDevice{{Name: "eth0", LinkType: "ether", Role: v1.NetDeviceRole_NET_DEVICE_ROLE_REPRESENTOR}}
+	})
+	vf := hca(1, func(d *v1.Device) {
+		d.Parent.DeviceId, d.Parent.Function, d.Parent.PfNetDevices = "1018", v1.FunctionKind_FUNCTION_KIND_VF, []string{"ens0"}
+	})
+	wantHCAs(t, build(t, pool(""), uplink, vf), "mlx5_0", "mlx5_1")
+	for _, selectors := range []string{`"deviceIDs":["1018"]`, `"functions":["vf"]`, `"pfNames":["ens0"]`} {
+		wantHCAs(t, build(t, selecting(selectors), uplink, vf), "mlx5_1")
+	}
+	wantHCAs(t, build(t, pool(`,"exclude":{"deviceIDs":["1017"]}`), uplink, vf), "mlx5_1")
+}
+
+func TestR37_AScalableFunctionIsSelectedApartFromItsParent(t *testing.T) {
+	sf := hca(1, func(d *v1.Device) {
+		d.Parent.Bus, d.Parent.Function = v1.Bus_BUS_AUXILIARY, v1.FunctionKind_FUNCTION_KIND_SF
+		d.Parent.PciAddress, d.Parent.AuxiliaryName, d.Parent.PfNetDevices = "0000:3b:00.0", "mlx5_core.sf.2", []string{"ens0"}
+		d.Ports[0].NetDevices[0].Name = "enp3s0f0s88"
+	})
+	for _, selectors := range []string{`"ifNames":["enp3s0f0s88"]`, `"pciAddresses":["0000:3b:00.0"],"functions":["sf"]`, `"pfNames":["ens0"]`} {
+		wantHCAs(t, build(t, selecting(selectors), hca(0), sf), "mlx5_1")
+	}
+	wantHCAs(t, build(t, selecting(`"ifNames":["ens0"]`), hca(0), sf), "mlx5_0")
+	wantHCAs(t, build(t, pool(""), hca(0), sf), "mlx5_0", "mlx5_1") // by the parent's vendor
+}
+
 func TestARepresentorNamesNoDevice(t *testing.T) {
 	pf := hca(0, func(d *v1.Device) {
 		d.OtherNetDevices = []*v1.NetDevice{{Name: "pf0vf0", LinkType: "ether", Role: v1.NetDeviceRole_NET_DEVICE_ROLE_REPRESENTOR}}

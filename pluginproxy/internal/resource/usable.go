@@ -19,6 +19,7 @@ import (
 // is whether a file that is needed is among the device's files.
 func (f *facts) judge(reasons []*discoveryv1.Reason) {
 	var notes []string
+	fatal, noUverbs := 0, 0
 	for _, r := range reasons[:min(len(reasons), maxList)] {
 		said := says(r)
 		switch r.GetCode() {
@@ -31,11 +32,15 @@ func (f *facts) judge(reasons []*discoveryv1.Reason) {
 			discoveryv1.ReasonCode_REASON_CODE_TOO_MANY:
 			notes = append(notes, said)
 		default:
-			if f.unusable == "" {
+			if fatal++; f.unusable == "" {
 				f.unusable = said
+			}
+			if r.GetCode() == discoveryv1.ReasonCode_REASON_CODE_NO_UVERBS {
+				noUverbs++
 			}
 		}
 	}
+	f.onlyLacksUverbs = fatal == 1 && noUverbs == 1
 	f.note = clip(strings.Join(notes, "; "))
 	if !f.has(config.RDMACM) && f.noCM == "" {
 		f.noCM = deviceDir + "rdma_cm is missing; load the kernel module rdma_ucm"

@@ -109,8 +109,9 @@ func TestTwoDevicesThatCantBeToldApart(t *testing.T) {
 	wantHCAs(t, r, "mlx5_0")
 	wantLeftOut(t, r, "mlx5_0", "another device has the same name")
 
-	twin := func(d *v1.Device) { d.Parent.PciAddress = "0000:3b:00.0" }
-	r = build(t, pool(""), hca(0), hca(1, twin))
-	wantHCAs(t, r, "mlx5_0")
-	wantLeftOut(t, r, "mlx5_1", "it can't be told from mlx5_0")
+	one, other := rxe("rxe0", "d0"), rxe("rxe1", "d0")
+	one.NodeGuid, other.NodeGuid = "0250:56ff:fe00:0001", "0250:56ff:fe00:0001"
+	r = build(t, selecting(`"ifNames":["d0"]`), one, other)
+	wantHCAs(t, r, "rxe0")
+	wantLeftOut(t, r, "rxe1", "it can't be told from rxe0")
 }
