@@ -33,6 +33,25 @@ test: ## Run all tests of the main module with the race detector
 e2e-kubelet: build ## Run the binaries against kubelet's real device manager (first build: about 11 minutes)
 	cd test/k8s && RDMA_RELAY_BIN=$(CURDIR)/bin ../run.sh -norace ./...
 
+bin/helm: tools/helm/go.mod
+	go build -C tools/helm -trimpath -buildvcs=false -ldflags '-s -w' -o $(CURDIR)/bin/helm helm.sh/helm/v4/cmd/helm
+
+.PHONY: test-chart
+test-chart: build bin/helm ## Lint the Helm chart, render it with a dozen sets of values and check the manifests
+	cd test/chart && RDMA_RELAY_BIN=$(CURDIR)/bin ../run.sh -norace ./...
+
+.PHONY: images
+images: ## Build both images with docker or buildah (LOCAL_BASE=1: without a registry)
+	./test/images/build.sh
+
+.PHONY: images-save
+images-save: ## Build them for amd64 and arm64 as OCI archives in dist/images
+	./test/images/build.sh save
+
+.PHONY: e2e-rdma
+e2e-rdma: build ## Run both programs on a real RDMA kernel in a virtual machine (Debian with root, or QEMU; RUN=regexp picks tests)
+	RDMA_RELAY_VM=1 RDMA_RELAY_VM_RUN='$(RUN)' ./test/run.sh -norace -v -count 1 ./test/vm
+
 .PHONY: bench
 bench: build ## Measure what the README claims, COUNT times (default 3; benchstat-friendly)
 	go test -tags grpcnotrace -p 1 -run '^$$' -bench . -benchmem -count $(or $(COUNT),3) ./...
@@ -53,6 +72,7 @@ generate: ## Make the Go code of proto/ anew
 lint: ## gofmt, go vet, golangci-lint, buf lint, buf breaking, generated code up to date
 	@test -z "$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'))" || { echo "not gofmt-clean:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go vet ./...
+	cd test/chart && go vet ./...
 	go mod tidy -diff
 	$(LINT) run ./...
 	$(BUF) lint
@@ -65,4 +85,4 @@ vulncheck: ## Look for known vulnerabilities (needs vuln.go.dev)
 
 .PHONY: clean
 clean: ## Remove what build made
-	rm -rf bin
+	rm -rf bin dist

@@ -1,0 +1,234 @@
+// What the values do, report by report.
+//
+// SPDX-License-Identifier: Apache-2.0
+
+package chart
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestHelmLintsTheChart(t *testing.T) {
+	if out, stderr, err := run(t, "helm", "lint", "--strict", chartDir); err != nil {
+		t.Errorf("%s%s", out, stderr)
+	}
+}
+
+// Combinations that can't work fail with a sentence, and misspelt values do, too.
+func TestBadValuesAreRefused(t *testing.T) {
+	for _, test := range []struct {
+		set  []string
+		want string
+	}{
+		{[]string{"metrics.enabled=false", "metrics.podMonitor.enabled=true"}, "metrics.podMonitor.enabled needs metrics.enabled"},
+		{[]string{"metrics.serviceMonitor.enabled=true", "metrics.podMonitor.enabled=true"}, "everything is scraped twice"},
+		{[]string{"networkPolicy.enabled=true", "hostNetwork=true"}, "no effect with hostNetwork"},
+		{[]string{"namespace.create=true"}, "needs a namespaceOverride"},
+		{[]string{"namespace.create=true", "namespaceOverride=rdma-relay"}, "needs a namespaceOverride"},
+		{[]string{"nfd.enabled=true", "affinity.nodeAffinity.x=y"}, "nfd.enabled and affinity.nodeAffinity"},
+		{[]string{"nfd.enabled=true", "nfd.labels=null"}, "at least one of nfd.labels"},
+		{[]string{"config.inline.configList[0].resourceName=a", "config.inline.configList[0].rdmaHcaMax=1",
+			"config.inline.configList[0].selectors.vendors[0]=15b3", "config.inline.configList[0].cdi=true"}, "resource a has cdi: true, which needs cdi.enabled"},
+		{[]string{"updateStrategy.rollingUpdate.maxSurge=1"}, "exactly one of maxSurge and maxUnavailable"},
+		{[]string{"updateStrategy.rollingUpdate.maxUnavailable=0"}, "exactly one of maxSurge and maxUnavailable"},
+		{[]string{"updateStrategy.rollingUpdate.maxUnavailable=0%", "updateStrategy.rollingUpdate.maxSurge=10%", "hostNetwork=true"}, "the same host port"},
+		{[]string{"discovery.securityContext.runAsGroup=7"}, "discovery.securityContext.runAsGroup"},
+		{[]string{"kubelet.devicePluginsDir=/var/lib/kubelet/"}, "volumes of every pod"},
+		{[]string{"proxy.extraArgs[0]=--registration=watcher"}, "--registration=watcher is set by a value of this chart"},
+		{[]string{"discovery.extraArgs[0]=--host-root=/x"}, "--host-root=/x is set by a value"},
+		// The schema.
+		{[]string{"proxy.image.tagg=1"}, "'tagg' not allowed"},
+		{[]string{"kubelet.registration=both"}, "/kubelet/registration"},
+		{[]string{"kubelet.devicePluginsDir=/" + strings.Repeat("d", 58)}, "/kubelet/devicePluginsDir"},
+		{[]string{"metrics.port=80"}, "/metrics/port"},
+		{[]string{"config.inline.configList[0].resourceName=a", "config.inline.configList[0].rdmaHcaMax=1",
+			"config.inline.configList[0].selectors.vendor[0]=15b3"}, "'vendor' not allowed"},
+		{[]string{"updateStrategy.type=Recreate"}, "/updateStrategy/type"},
+		{[]string{"proxy.staleAfter=soon"}, "/proxy/staleAfter"},
+	} {
+		args := []string{}
+		for _, s := range test.set {
+			args = append(args, "--set="+s)
+		}
+		_, err := template(t, "x", args...)
+		if err == nil {
+			t.Errorf("%q is taken", test.set)
+		} else if !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: want a word of %q:\n%s", test.set, test.want, err)
+		}
+	}
+}
+
+func TestR69_TolerationsSelectorAndAffinityCanBeSetAndEmptied(t *testing.T) {
+	pod, _, _ := mustTemplate(t, "x").pod(t)
+	if len(pod.Tolerations) != 1 || pod.Tolerations[0].Operator != corev1.TolerationOpExists || pod.Affinity != nil {
+		t.Errorf("by default: %+v, %+v", pod.Tolerations, pod.Affinity)
+	}
+	pod, _, _ = mustTemplate(t, "x", "--set-json=tolerations=[]", "--set-json=nodeSelector=null").pod(t)
+	if len(pod.Tolerations) != 0 || len(pod.NodeSelector) != 0 {
+		t.Errorf("emptied: %+v, %+v", pod.Tolerations, pod.NodeSelector)
+	}
+	pod, _, _ = mustTemplate(t, "x", "--set=nfd.enabled=true", `--set-json=affinity={"podAffinity":{}}`).pod(t)
+	terms := pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	if len(terms) != 3 || pod.Affinity.PodAffinity == nil {
+		t.Errorf("with NFD: %+v", pod.Affinity)
+	}
+}
+
+func TestR70_PullSecretsPriorityResourcesAndImages(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("a", 64)
+	pod, discovery, proxy := mustTemplate(t, "x", "--set=imagePullSecrets[0].name=pull", "--set=priorityClassName=",
+		"--set=global.imageRegistry=mirror.example.com", "--set=proxy.image.digest="+digest, "--set-json=proxy.resources=null").pod(t)
+	if len(pod.ImagePullSecrets) != 1 || pod.PriorityClassName != "" || len(proxy.Resources.Limits) != 0 || len(discovery.Resources.Requests) != 2 {
+		t.Errorf("%+v, %q, %+v, %+v", pod.ImagePullSecrets, pod.PriorityClassName, proxy.Resources, discovery.Resources)
+	}
+	if discovery.Image != "mirror.example.com/rdma-relay/discoveryd:0.1.0" || proxy.Image != "mirror.example.com/rdma-relay/pluginproxy@"+digest {
+		t.Errorf("images %s and %s", discovery.Image, proxy.Image)
+	}
+	pod, _, _ = mustTemplate(t, "x").pod(t)
+	if pod.PriorityClassName != "system-node-critical" {
+		t.Errorf("priority class %q", pod.PriorityClassName)
+	}
+}
+
+func TestR71_UpdateStrategy(t *testing.T) {
+	s := mustTemplate(t, "x").daemonSet(t).Spec.UpdateStrategy
+	if s.RollingUpdate.MaxUnavailable.String() != "1" || s.RollingUpdate.MaxSurge.String() != "0" {
+		t.Errorf("by default %+v", s.RollingUpdate)
+	}
+	s = mustTemplate(t, "x", "--set=updateStrategy.rollingUpdate.maxUnavailable=25%").daemonSet(t).Spec.UpdateStrategy
+	if s.RollingUpdate.MaxUnavailable.String() != "25%" {
+		t.Errorf("%+v", s.RollingUpdate)
+	}
+	s = mustTemplate(t, "x", "--set=updateStrategy.type=OnDelete").daemonSet(t).Spec.UpdateStrategy
+	if s.Type != "OnDelete" || s.RollingUpdate != nil {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestR72_NoNamespaceIsFixed(t *testing.T) {
+	for _, o := range mustTemplate(t, "x", "--set=namespaceOverride=elsewhere", "--set=metrics.podMonitor.enabled=true", "--set=openshift.scc=privileged") {
+		if o.Namespace != "elsewhere" {
+			t.Errorf("%s %s is in %s", o.Kind, o.Name, o.Namespace)
+		}
+		if strings.Contains(o.text, "rdma-system") || strings.Contains(o.text, "kube-system") {
+			t.Errorf("%s %s names a namespace of its own", o.Kind, o.Name)
+		}
+	}
+}
+
+// R74: the socket between the two follows the user and group of the proxy.
+func TestR74_UserAndGroupOfTheProxy(t *testing.T) {
+	pod, discovery, proxy := mustTemplate(t, "x", "--set=proxy.securityContext.runAsUser=65532", "--set=proxy.securityContext.runAsGroup=65533").pod(t)
+	if uids, _ := flagOf(discovery, "allow-uids"); uids != "0,65532" {
+		t.Errorf("--allow-uids=%s", uids)
+	}
+	if *discovery.SecurityContext.RunAsGroup != 65533 || *discovery.SecurityContext.RunAsUser != 0 || *proxy.SecurityContext.RunAsUser != 65532 {
+		t.Errorf("%+v, %+v", discovery.SecurityContext, proxy.SecurityContext)
+	}
+	if pod.HostNetwork || pod.HostPID || pod.HostIPC || *pod.AutomountServiceAccountToken {
+		t.Errorf("the pod is in a name space of the host, or has a token:\n%+v", pod)
+	}
+}
+
+func TestEachContainerHasOnlyWhatItNeeds(t *testing.T) {
+	pod, discovery, proxy := mustTemplate(t, "x").pod(t)
+	for _, c := range []corev1.Container{discovery, proxy} {
+		s := c.SecurityContext
+		if *s.Privileged || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || s.SeccompProfile.Type != "RuntimeDefault" ||
+			len(s.Capabilities.Add) != 0 || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) {
+			t.Errorf("%s: %+v", c.Name, s)
+		}
+	}
+	writable := map[string][]string{}
+	for _, c := range []corev1.Container{discovery, proxy} {
+		for _, m := range c.VolumeMounts {
+			if !m.ReadOnly {
+				writable[c.Name] = append(writable[c.Name], m.MountPath)
+			}
+			if m.MountPropagation != nil {
+				t.Errorf("%s: %+v", c.Name, m)
+			}
+		}
+	}
+	if !slices.Equal(writable["discoveryd"], []string{"/run/rdma-relay"}) || !slices.Equal(writable["pluginproxy"], []string{"/var/lib/kubelet/device-plugins"}) {
+		t.Errorf("writable: %v", writable)
+	}
+	if len(pod.Volumes) != 5 {
+		t.Errorf("volumes %+v", pod.Volumes)
+	}
+	// Kubernetes before 1.30 does not know this field.
+	_, discovery, _ = mustTemplate(t, "x", "--kube-version=1.29.0").pod(t)
+	for _, m := range discovery.VolumeMounts {
+		if m.RecursiveReadOnly != nil {
+			t.Errorf("%+v", m)
+		}
+	}
+}
+
+// R78: no probe asks whether kubelet is there, but for readiness.
+func TestR78_Probes(t *testing.T) {
+	_, discovery, proxy := mustTemplate(t, "x").pod(t)
+	if proxy.LivenessProbe.HTTPGet.Path != "/healthz" || proxy.ReadinessProbe.HTTPGet.Path != "/readyz" || proxy.StartupProbe != nil {
+		t.Errorf("proxy: %+v, %+v", proxy.LivenessProbe, proxy.ReadinessProbe)
+	}
+	socket, _ := flagOf(discovery, "socket")
+	want := []string{"/usr/bin/discoveryd", "probe", "--socket=" + socket, "--timeout=4s"}
+	for _, p := range []*corev1.Probe{discovery.LivenessProbe, discovery.StartupProbe} {
+		if !slices.Equal(p.Exec.Command, want) {
+			t.Errorf("discovery: %q", p.Exec.Command)
+		}
+		if p.TimeoutSeconds <= 4 {
+			t.Error("kubelet gives up before the probe does")
+		}
+	}
+}
+
+func TestR80_MetricsPortIsTheSameEverywhereMovedOrOff(t *testing.T) {
+	all := mustTemplate(t, "x", "--set=metrics.port=12345", "--set=metrics.serviceMonitor.enabled=true")
+	_, _, proxy := all.pod(t)
+	address, _ := flagOf(proxy, "metrics-address")
+	service := all.kind("Service")[0].typed.(*corev1.Service)
+	if address != ":12345" || proxy.Ports[0].ContainerPort != 12345 || service.Spec.Ports[0].Port != 12345 || service.Spec.Ports[0].TargetPort.String() != "metrics" {
+		t.Errorf("%s, %+v, %+v", address, proxy.Ports, service.Spec.Ports)
+	}
+	if len(all.kind("ServiceMonitor")) != 1 || len(mustTemplate(t, "x")) != 3 {
+		t.Error("monitors are not off by default")
+	}
+	_, _, proxy = mustTemplate(t, "x", "--set=metrics.enabled=false").pod(t)
+	if address, ok := flagOf(proxy, "metrics-address"); address != "" || !ok || len(proxy.Ports) != 0 || proxy.LivenessProbe != nil {
+		t.Errorf("off: %q, %+v", address, proxy.Ports)
+	}
+}
+
+// Different nodes with different configurations: several releases in one namespace.
+func TestTwoReleasesSideBySideShareNoName(t *testing.T) {
+	seen := map[string]bool{}
+	for _, release := range []string{"rail-nodes", "storage-nodes"} {
+		all := mustTemplate(t, release, "--set=metrics.service.enabled=true", "--set=openshift.scc=privileged", "--set=networkPolicy.enabled=true")
+		for _, o := range all {
+			if name := o.Kind + " " + o.Name; seen[name] {
+				t.Errorf("both have %s", name)
+			} else {
+				seen[name] = true
+			}
+		}
+		if got := all.daemonSet(t).Spec.Selector.MatchLabels["app.kubernetes.io/instance"]; got != release {
+			t.Errorf("the selector of %s asks for %s", release, got)
+		}
+	}
+}
+
+// Helm reads numbers as floats; 1e+06 would be refused.
+func TestLargeNumbersReachTheConfigurationAsTheyAre(t *testing.T) {
+	all := mustTemplate(t, "x", `--set-json=config.inline.configList=[{"resourceName":"a","rdmaHcaMax":100000,"selectors":{"vendors":["15b3"]}}]`)
+	text := all.kind("ConfigMap")[0].typed.(*corev1.ConfigMap).Data["config.json"]
+	if !strings.Contains(text, `"rdmaHcaMax": 100000,`) || !json.Valid([]byte(text)) {
+		t.Errorf("%s", text)
+	}
+}
