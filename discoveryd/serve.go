@@ -46,6 +46,7 @@ func serveCommand(logs *cli.LogFlags) *cobra.Command {
 	flags.StringVar(&opts.Socket, "socket", defaultSocket, "Unix socket to serve on")
 	flags.StringVar(&opts.HostRoot, "host-root", "/", "directory with the host's sys and dev, live or recorded")
 	flags.DurationVar(&opts.ResyncInterval, "resync-interval", time.Minute, "longest time between two full scans")
+	flags.StringVar(&opts.CDIDir, "cdi-dir", "", "directory to keep the CDI spec in, such as /var/run/cdi (default: none is kept)")
 	flags.Int64SliceVar(&uids, "allow-uids", []int64{0}, "user IDs that may connect")
 	return cmd
 }

@@ -146,6 +146,7 @@ func (d *Daemon) scanOnce(ctx context.Context, stale inventory.Stale) (took time
 		d.publisher.Failed()
 		return took, err
 	}
+	d.specs.Place(snapshot) // first: who is told a CDI name may use it at once
 	before, changed, err := d.publisher.Scanned(snapshot, took)
 	if err != nil {
 		d.publisher.Failed()
