@@ -7,9 +7,9 @@ package cdi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
@@ -25,6 +25,8 @@ type spec struct {
 
 // describe names each device that a container can be given. Where two have the
 // same name the one whose RDMA name sorts first keeps it: the snapshot is sorted.
+// A PCI function is given whole: where it has further RDMA devices their files go
+// with those of the first.
 //
 // rdma_cm is the node's, not a device's. It stands in the edits for the whole spec,
 // which a runtime applies once, so that a container with several devices doesn't
@@ -32,38 +34,47 @@ type spec struct {
 func describe(snapshot *discoveryv1.Snapshot) *spec {
 	s := &spec{devices: map[string]*discoveryv1.Device{}}
 	s.Kind = cdiname.Kind
+	edits := map[string]*specs.ContainerEdits{}
 	for _, d := range snapshot.GetDevices() {
-		if !usable(d) {
-			continue
-		}
 		name := cdiname.Device(d)
-		if s.devices[name] != nil {
-			continue
+		if s.devices[name] == nil && usable(d) && has(d, discoveryv1.CharDeviceKind_CHAR_DEVICE_KIND_UVERBS) {
+			s.devices[name], edits[name] = d, &specs.ContainerEdits{}
+			s.give(edits[name], d)
 		}
-		s.devices[name] = d
-		device := specs.Device{Name: name}
-		for _, c := range d.GetCharDevices() {
-			if c.GetKind() != discoveryv1.CharDeviceKind_CHAR_DEVICE_KIND_RDMA_CM {
-				device.ContainerEdits.DeviceNodes = append(device.ContainerEdits.DeviceNodes, node(c))
-			} else if s.ContainerEdits.DeviceNodes == nil {
-				s.ContainerEdits.DeviceNodes = []*specs.DeviceNode{node(c)}
-			}
-		}
-		s.Devices = append(s.Devices, device)
 	}
-	slices.SortFunc(s.Devices, func(a, b specs.Device) int { return strings.Compare(a.Name, b.Name) })
+	for _, d := range snapshot.GetDevices() {
+		name := cdiname.Device(d)
+		if first := s.devices[name]; first != nil && first != d && usable(d) && d.GetParent().GetPciAddress() != "" {
+			s.give(edits[name], d)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(edits)) {
+		s.Devices = append(s.Devices, specs.Device{Name: name, ContainerEdits: *edits[name]})
+	}
 	return s
 }
 
-// usable tells whether a container can be given the device at all. One whose facts
-// make no sense might bear another's name.
+// give adds the device's files.
+func (s *spec) give(edits *specs.ContainerEdits, d *discoveryv1.Device) {
+	for _, c := range d.GetCharDevices() {
+		if c.GetKind() != discoveryv1.CharDeviceKind_CHAR_DEVICE_KIND_RDMA_CM {
+			edits.DeviceNodes = append(edits.DeviceNodes, node(c))
+		} else if s.ContainerEdits.DeviceNodes == nil {
+			s.ContainerEdits.DeviceNodes = []*specs.DeviceNode{node(c)}
+		}
+	}
+}
+
+// usable tells whether the device's facts can be relied on. One whose facts make no
+// sense might bear another's name.
 func usable(d *discoveryv1.Device) bool {
-	unreadable := slices.ContainsFunc(d.GetReasons(), func(r *discoveryv1.Reason) bool {
+	return d.GetName() != "" && !slices.ContainsFunc(d.GetReasons(), func(r *discoveryv1.Reason) bool {
 		return r.GetCode() == discoveryv1.ReasonCode_REASON_CODE_UNREADABLE
 	})
-	return d.GetName() != "" && !unreadable && slices.ContainsFunc(d.GetCharDevices(), func(c *discoveryv1.CharDevice) bool {
-		return c.GetKind() == discoveryv1.CharDeviceKind_CHAR_DEVICE_KIND_UVERBS
-	})
+}
+
+func has(d *discoveryv1.Device, kind discoveryv1.CharDeviceKind) bool {
+	return slices.ContainsFunc(d.GetCharDevices(), func(c *discoveryv1.CharDevice) bool { return c.GetKind() == kind })
 }
 
 // node gives a container a file under its path on the host. Where the numbers are

@@ -124,11 +124,27 @@ func TestTheVersionIsTheLowestThatWillDo(t *testing.T) {
 
 func TestOfTwoDevicesWithOneNameTheFirstKeepsIt(t *testing.T) {
 	a, b := hca(0, 0), hca(1, 1)
-	b.Parent.PciAddress = a.Parent.PciAddress
+	a.Parent, b.Parent = &v1.Parent{Bus: v1.Bus_BUS_NONE}, &v1.Parent{Bus: v1.Bus_BUS_NONE}
+	a.NodeGuid, b.NodeGuid = "0250:56ff:fe00:0001", "0250:56ff:fe00:0001"
 	dir := t.TempDir()
-	wantNames(t, newDaemon(t, dir).place(a, b), "mlx5_0 0000:10:00.0", "mlx5_1 ")
-	if files, _ := inject(t, dir, prefix+"0000:10:00.0"); !slices.Contains(files, "uverbs0 c 231:192") {
+	wantNames(t, newDaemon(t, dir).place(a, b), "mlx5_0 guid-0250-56ff-fe00-0001", "mlx5_1 ")
+	if files, _ := inject(t, dir, prefix+"guid-0250-56ff-fe00-0001"); len(files) != 4 || !slices.Contains(files, "uverbs0 c 231:192") {
 		t.Errorf("files %q", files)
+	}
+}
+
+// As without CDI: see companion.go of pluginproxy's resources.
+func TestR33_EachNodeOfAFunctionIsGivenOnce(t *testing.T) {
+	planes, second := hca(1, 11), hca(2, 12)
+	planes.Name, planes.CharDevices = "aaa", planes.CharDevices[1:] // no uverbs, and first by name
+	planes.Parent.PciAddress, second.Parent.PciAddress = "0000:10:00.0", "0000:10:00.0"
+	dir := t.TempDir()
+	wantNames(t, newDaemon(t, dir).place(planes, hca(0, 0), second), "aaa ", "mlx5_0 0000:10:00.0", "mlx5_2 ")
+	files, _ := inject(t, dir, prefix+"0000:10:00.0")
+	want := []string{"rdma_cm c 10:58", "uverbs0 c 231:192", "umad0 c 231:0", "issm0 c 231:64",
+		"umad11 c 231:11", "issm11 c 231:75", "uverbs12 c 231:204", "umad12 c 231:12", "issm12 c 231:76"}
+	if !slices.Equal(files, want) {
+		t.Errorf("files %q, want %q", files, want)
 	}
 }
 
