@@ -34,7 +34,7 @@ e2e-kubelet: build ## Run the binaries against kubelet's real device manager (fi
 	cd test/k8s && RDMA_RELAY_BIN=$(CURDIR)/bin ../run.sh -norace ./...
 
 bin/helm: tools/helm/go.mod
-	go build -C tools/helm -trimpath -buildvcs=false -ldflags '-s -w' -o $(CURDIR)/bin/helm helm.sh/helm/v4/cmd/helm
+	CGO_ENABLED=0 go build -C tools/helm -ldflags '-s -w' -o $(CURDIR)/bin/helm helm.sh/helm/v4/cmd/helm
 
 .PHONY: test-chart
 test-chart: build bin/helm ## Lint the Helm chart, render it with a dozen sets of values and check the manifests
