@@ -1,0 +1,95 @@
+// Devices and modules that come and go.
+//
+// SPDX-License-Identifier: Apache-2.0
+
+package guest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
+)
+
+func TestR25_ModulesLoadedAfterTheStart(t *testing.T) {
+	withRDMA(t)
+	deleteAllRDMA(t)
+	unload(t, rdmaModules...)
+	n := startNode(t, hostNetns)
+	n.listed(pool, 0, 0)
+	n.listed(each, 0, 0)
+	s := n.devices()
+	if got := reasons(s.GetNode().GetReasons()); !strings.Contains(got, "NO_RDMA_SUBSYSTEM") {
+		t.Errorf("node without ib_core has reasons %q", got)
+	}
+	if got := n.get("/readyz"); !strings.Contains(strings.ToLower(got), "ok") && !strings.Contains(got, "ready") {
+		t.Errorf("a node without RDMA is not ready: %s", got)
+	}
+
+	load(t, "rdma_rxe", "ib_uverbs", "ib_umad", "rdma_ucm", "crc32_generic")
+	rxe(t, "rxe0", "d0")
+	n.listed(pool, 10, 10)
+	n.listed(each, 2, 2)
+
+	// A daemon that has an open file or socket of the subsystem would make this fail.
+	must(t, netlink.RdmaLinkDel("rxe0"))
+	n.listed(pool, 0, 0)
+	n.listed(each, 0, 0)
+	unload(t, rdmaModules...)
+	n.watch.await("a node without the subsystem", func(s *discoveryv1.Snapshot) bool {
+		return strings.Contains(reasons(s.GetNode().GetReasons()), "NO_RDMA_SUBSYSTEM")
+	})
+
+	load(t, "rdma_rxe", "ib_uverbs", "ib_umad", "rdma_ucm")
+	must(t, netlink.RdmaLinkAdd("rxe0", "rxe", "d0"))
+	n.listed(pool, 10, 10)
+	n.listed(each, 2, 2)
+}
+
+func reasons(all []*discoveryv1.Reason) string {
+	var codes []string
+	for _, r := range all {
+		codes = append(codes, strings.TrimPrefix(r.GetCode().String(), "REASON_CODE_"))
+	}
+	return strings.Join(codes, " ")
+}
+
+func TestHotAddAndRemove(t *testing.T) {
+	withRDMA(t)
+	for name, where := range map[string]netns{"HostNetns": hostNetns, "PodNetns": podNetns} {
+		t.Run(name, func(t *testing.T) {
+			n := startNode(t, where)
+			n.listed(each, 0, 0)
+			rxe(t, "rxe0", "d0")
+			n.listed(each, 2, 2)
+			rxe(t, "rxe1", "d1")
+			n.listed(each, 4, 4)
+			must(t, netlink.RdmaLinkDel("rxe0"))
+			n.listed(each, 2, 2)
+			n.devices("rxe1")
+			must(t, netlink.RdmaLinkDel("rxe1"))
+			n.listed(each, 0, 0)
+			n.devices()
+		})
+	}
+}
+
+func TestR29_DeviceRenamed(t *testing.T) {
+	withRDMA(t)
+	rxe(t, "rxe0", "d0")
+	n := startNode(t, hostNetns)
+	n.listed(each, 2, 2)
+	rename(t, "rxe0", "rocep59s0")
+	n.devices("rocep59s0")
+	n.listed(each, 2, 2)
+	for _, s := range n.watch.snapshots() {
+		if len(deviceNames(s)) > 1 {
+			t.Errorf("two entries for one device: %v", deviceNames(s))
+		}
+	}
+	rename(t, "rocep59s0", "rxe0")
+	n.devices("rxe0")
+	n.listed(each, 2, 2)
+}
