@@ -13,14 +13,13 @@ import (
 	"google.golang.org/grpc/status"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"github.com/rdma-relay/rdma-relay/internal/cdiname"
 	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/config"
 )
 
 // Allocate answers one container's request. Its errors are gRPC statuses that
 // name the resource and the ID: InvalidArgument for an empty request and doubled
 // IDs, NotFound for an ID that the resource never has, FailedPrecondition where
-// the ID is right and its hardware isn't there. A slot that is unhealthy can be
+// the ID is right and its hardware or its CDI name isn't there. A slot that is unhealthy can be
 // had: kubelet doesn't ask for one, and its port may come up again.
 func (r *Resource) Allocate(ids []string) (*pluginapi.ContainerAllocateResponse, error) {
 	if len(ids) == 0 {
@@ -47,7 +46,29 @@ func (r *Resource) Allocate(ids []string) (*pluginapi.ContainerAllocateResponse,
 			devices = append(devices, f)
 		}
 	}
+	if r.cfg.CDI {
+		var err error
+		if devices, err = r.nameable(devices); err != nil {
+			return nil, err
+		}
+	}
 	return r.answer(devices), nil
+}
+
+// nameable leaves out of a pool what has no CDI name now; a name that no spec
+// explains would fail the container. Nobody can do without the device of a slot.
+func (r *Resource) nameable(devices []*facts) ([]*facts, error) {
+	var named []*facts
+	for _, f := range devices {
+		if f.cdi != "" {
+			named = append(named, f)
+		}
+	}
+	if len(named) == 0 || r.cfg.Sharing != config.SharingPool && len(named) < len(devices) {
+		i := slices.IndexFunc(devices, func(f *facts) bool { return f.cdi == "" })
+		return nil, status.Errorf(codes.FailedPrecondition, "resource %s: device %s: %s", r.Name, devices[i].label, devices[i].noCDI)
+	}
+	return named, nil
 }
 
 // wholePool stands for all devices of a resource.
@@ -115,7 +136,7 @@ func (r *Resource) answer(devices []*facts) *pluginapi.ContainerAllocateResponse
 	}}
 	if r.cfg.CDI {
 		for _, f := range devices {
-			response.CdiDevices = append(response.CdiDevices, &pluginapi.CDIDevice{Name: cdiname.Qualified(f.id)})
+			response.CdiDevices = append(response.CdiDevices, &pluginapi.CDIDevice{Name: f.cdi})
 		}
 		return response
 	}

@@ -244,7 +244,7 @@ func (b *builder) judge(r, previous *Resource) {
 	memory := newMemory(r.cfg, b.opts, previous)
 	r.HCAs = make([]HCA, len(r.hcas))
 	for i, f := range r.hcas {
-		reason := f.ill(r.cfg.Health)
+		reason := f.ill(r.cfg)
 		if recovering := memory.see(f.id, reason == ""); recovering && reason == "" {
 			reason = "it is well again, but not yet for " + time.Duration(r.cfg.RecoverAfter).String()
 		}

@@ -34,6 +34,8 @@ type facts struct {
 	label string // for people: the RDMA name, else the PCI address
 	name  string
 	id    string // cdiname.Device
+	cdi   string // the qualified CDI name that is in place, or empty
+	noCDI string // why there is none
 
 	pci, vendor, deviceID, driver, guid string
 
@@ -72,7 +74,7 @@ func digest(snap *discoveryv1.Snapshot) []*facts {
 	devices = devices[:min(len(devices), maxDevices)]
 	slab := make([]facts, len(devices))
 	all := make([]*facts, 0, len(devices))
-	netns := netnsFault(snap.GetNode())
+	netns, noCDI := netnsFault(snap.GetNode()), cdiFault(snap.GetNode())
 	for i, d := range devices {
 		if d == nil {
 			continue
@@ -82,6 +84,7 @@ func digest(snap *discoveryv1.Snapshot) []*facts {
 		if f.unusable == "" {
 			f.unusable = netns
 		}
+		f.noCDI = noCDI
 		all = append(all, f)
 	}
 	slices.SortStableFunc(all, func(a, b *facts) int {
@@ -125,6 +128,9 @@ func (f *facts) read(d *discoveryv1.Device) {
 		f.readParent(parent)
 	}
 	f.id = cdiname.Device(d)
+	if cdiname.IsQualified(d.GetCdiName()) {
+		f.cdi = d.GetCdiName()
+	}
 	f.label = clip(f.name)
 	if f.label == "" {
 		f.label = clip(f.pci)

@@ -35,7 +35,7 @@ func FuzzBuild(f *testing.F) {
 	huge.Ports[1] = &v1.Port{}
 	huge.Ports[3].NetDevices[0] = &v1.NetDevice{}
 	for i, snap := range []*v1.Snapshot{
-		{}, snapshot(everyFunction()...), snapshot(hca(0), hca(0), hca(1)), snapshot(huge, &v1.Device{}, &v1.Device{Parent: &v1.Parent{}}),
+		{}, snapshot(everyFunction()...), inCDI(hca(0), hca(1), rxe("rxe0", "ens1")), {Node: &v1.Node{Cdi: &v1.Cdi{Problem: "full"}}, Devices: []*v1.Device{hca(0)}}, snapshot(hca(0), hca(0), hca(1)), snapshot(huge, &v1.Device{}, &v1.Device{Parent: &v1.Parent{}}),
 		{Node: &v1.Node{NetnsMode: 2, Reasons: []*v1.Reason{{}}}, Devices: []*v1.Device{hca(0, numa(-5)), hca(1, numa(1<<30))}},
 	} {
 		data, err := proto.Marshal(snap)
@@ -94,6 +94,9 @@ func check(t *testing.T, r *Resource, devices int) {
 			continue
 		}
 		answer, err := r.Allocate([]string{d.ID})
+		if err != nil && r.cfg.CDI && d.Health != pluginapi.Healthy {
+			continue // it has no CDI name
+		}
 		if err != nil {
 			t.Fatalf("listed and refused: %v", err)
 		}

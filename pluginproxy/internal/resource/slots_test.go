@@ -1,4 +1,4 @@
-// Tests of the slots of perDevice and exclusive: IDs, health, Allocate, CDI.
+// Tests of the slots of perDevice and exclusive: IDs, health, Allocate.
 //
 // SPDX-License-Identifier: Apache-2.0
 
@@ -121,21 +121,6 @@ func TestTheListOfManyDevicesStaysReadable(t *testing.T) {
 		t.Errorf("%d devices of 20 make %d bytes", len(r.HCAs), size)
 	}
 	wantLeftOut(t, r, r.LeftOut[0].Device, "the list would be bigger than kubelet reads")
-}
-
-func TestWithCDINamesAreGivenInsteadOfFiles(t *testing.T) {
-	r := build(t, `{"resourceName":"hca","rdmaHcaMax":1,"cdi":true,"selectors":{"linkTypes":["ether"]}}`, hca(0), rxe("rxe0", "eth0"))
-	answer := mustAllocate(t, r, "0")
-	var names []string
-	for _, d := range answer.CdiDevices {
-		names = append(names, d.Name)
-	}
-	if !slices.Equal(names, []string{"rdma-relay.dev/hca=0000:3b:00.0", "rdma-relay.dev/hca=name-rxe0"}) {
-		t.Errorf("CDI devices %q", names)
-	}
-	if len(answer.Devices)+len(answer.Mounts)+len(answer.Annotations) != 0 || answer.Envs["RDMADEVICE_RDMA_HCA"] != "mlx5_0,rxe0" {
-		t.Errorf("%v", answer)
-	}
 }
 
 func TestPermissionsAreTheConfigured(t *testing.T) {

@@ -134,14 +134,27 @@ func noCarrier(list []*discoveryv1.NetDevice) bool {
 	return known
 }
 
-// ill says why the device is not healthy by the policy, or nothing. A device that
+// ill says why the device is not healthy for the resource, or nothing. A device that
 // does not answer is judged by the last facts known of it.
-func (f *facts) ill(policy config.Health) string {
-	if policy != config.HealthActive || f.active {
+func (f *facts) ill(cfg *config.Resource) string {
+	switch {
+	case cfg.CDI && f.cdi == "":
+		return f.noCDI
+	case cfg.Health != config.HealthActive || f.active:
 		return ""
-	}
-	if f.portText == "" {
+	case f.portText == "":
 		return "no port is ACTIVE"
 	}
 	return "no port is ACTIVE (" + f.portText + ")"
+}
+
+// cdiFault says why a device of the node that has no CDI name has none.
+func cdiFault(node *discoveryv1.Node) string {
+	switch problem := clip(node.GetCdi().GetProblem()); {
+	case problem != "":
+		return "it has no CDI name: " + problem
+	case node.GetCdi() == nil:
+		return "it has no CDI name: discoveryd keeps no CDI spec; give it --cdi-dir"
+	}
+	return "it has no CDI name: the CDI spec does not describe it"
 }
