@@ -50,26 +50,7 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read config: %w", err)
 	}
-	cfg, err := Parse(data, path)
-	if err != nil {
-		return nil, err
-	}
-	if err := cfg.servable(path); err != nil {
-		return nil, err
-	}
-	return cfg, nil
-}
-
-// servable refuses what is right and can't be served by this version: without the
-// specs that discoveryd doesn't write yet a CDI name would fail the container.
-func (c *Config) servable(path string) error {
-	for i := range c.Resources {
-		if c.Resources[i].CDI {
-			return fmt.Errorf("%s: resource %s: %s: true needs CDI specs, which discoveryd of this version does not write yet; leave the key out",
-				path, c.Resources[i].Name(), keyCDI)
-		}
-	}
-	return nil
+	return Parse(data, path)
 }
 
 // Parse checks the bytes of a config file; name stands for it in messages. The

@@ -193,13 +193,3 @@ func TestEffectiveConfigReadsBackAsTheSame(t *testing.T) {
 		}
 	}
 }
-
-func TestCDIIsRefusedAsLongAsNobodyWritesTheSpecs(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(path, []byte(good(`,"cdi":true`)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "cdi: true needs CDI specs") {
-		t.Errorf("error %v", err)
-	}
-}
