@@ -8,6 +8,7 @@ package register
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -104,6 +105,15 @@ func (d *Dir) Deleted() bool {
 // Kubelet returns the generation last seen, and a channel that is closed when
 // another is seen or it is gone.
 func (d *Dir) Kubelet() (Generation, <-chan struct{}) { return d.kubelet.Get() }
+
+// waiting says what there is to wait for. Where somebody else's permissions stand in
+// the way it is they that must be told of.
+func (d *Dir) waiting() error {
+	if _, err := stat(d.sign); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("as uid %d: stat %s: %w", os.Geteuid(), d.sign, err)
+	}
+	return fmt.Errorf("waiting for %s", d.sign)
+}
 
 // Guard watches a file of ours below the directory: gone is closed when the name
 // does not lead to the file id any more. Call release when done.

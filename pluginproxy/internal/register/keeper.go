@@ -92,7 +92,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	for {
 		kubelet, changed := k.Dir.Kubelet()
 		if !kubelet.Present() {
-			k.lost(fmt.Errorf("waiting for %s", k.Dir.sign))
+			k.lost(k.Dir.waiting())
 			select {
 			case <-changed:
 				continue
