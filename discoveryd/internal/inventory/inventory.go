@@ -153,6 +153,9 @@ func openView(root string) (*view, error) {
 	v := &view{root: root, sys: sys, live: live}
 	v.refs.Store(1)
 	v.dev, v.devErr = openDev(filepath.Join(root, "dev"))
+	if sysfs.Starving(v.devErr) {
+		return nil, errors.Join(v.devErr, sys.Close())
+	}
 	return v, nil
 }
 

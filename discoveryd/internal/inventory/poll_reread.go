@@ -5,6 +5,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -172,7 +173,7 @@ func (s *Scanner) Reread(ctx context.Context, stale Stale) (*discoveryv1.Snapsho
 		i := read[n]
 		results[i].answer = s.readOne(ctx, v, l, i, results[i].entry, until)
 	})
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), wrapStarved(v)); err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(read, func(i int) bool { return results[i].answer.known && results[i].answer.value.gone }) {

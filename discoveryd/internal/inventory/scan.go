@@ -5,6 +5,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path"
@@ -35,7 +36,7 @@ func (s *Scanner) Scan(ctx context.Context) (*discoveryv1.Snapshot, error) {
 		return nil, wrap(err)
 	}
 	results := s.readDevices(ctx, v, l, until)
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), wrapStarved(v)); err != nil {
 		return nil, err
 	}
 	s.forget(results)
@@ -86,12 +87,26 @@ func (s *Scanner) readDevices(ctx context.Context, v *view, l *listing, until ti
 
 // readOne reads the RDMA device or function that is number i of the listing.
 func (s *Scanner) readOne(ctx context.Context, v *view, l *listing, i int, e entry, until time.Time) answer[*facts] {
-	return s.devices.do(ctx, v, e.key(), until, func(*facts) *facts {
+	return s.devices.do(ctx, v, e.key(), until, func(last *facts) (now *facts) {
 		if i < len(l.rdma) {
-			return v.readDevice(l, e)
+			now = v.readDevice(l, e)
+		} else {
+			now = v.readBare(l, e)
 		}
-		return v.readBare(l, e)
+		if v.sys.Starved() != nil && last != nil {
+			return last
+		}
+		return now
 	})
+}
+
+// wrapStarved tells why nothing of what was read is to be believed; nil as a rule. A
+// device must not look broken because this process may open no more files.
+func wrapStarved(v *view) error {
+	if err := v.sys.Starved(); err != nil {
+		return wrap(err)
+	}
+	return nil
 }
 
 // forget drops what is remembered of things that are gone.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,6 +44,22 @@ type Root struct {
 	fd   int
 	// openat2 is false where the kernel (before 5.6) or a seccomp profile lacks it.
 	openat2 bool
+	starved atomic.Pointer[error]
+}
+
+// Starved returns the first error that told of this process or the host, which has run
+// out of files or memory, and not of the tree: what was read since is not to be
+// believed. It is nil as a rule.
+func (r *Root) Starved() error {
+	if err := r.starved.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Starving tells whether err is one that Starved returns.
+func Starving(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
 // Open opens the tree at dir, which may itself be a link.
@@ -55,6 +72,9 @@ func Open(dir string) (*Root, error) {
 	probe, err := unix.Openat2(fd, ".", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH})
 	if r.openat2 = err == nil; r.openat2 {
 		_ = unix.Close(probe)
+	}
+	if Starving(err) {
+		r.starved.Store(&err)
 	}
 	return r, nil
 }
@@ -181,7 +201,13 @@ const openFlags = unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NO
 
 // open opens p below dirfd without following any link, not even on the way.
 func (r *Root) open(dirfd int, p string, flags int) (fd int, err error) {
-	flags |= openFlags
+	if fd, err = r.tryOpen(dirfd, p, flags|openFlags); err != nil && Starving(err) {
+		r.starved.CompareAndSwap(nil, &err)
+	}
+	return fd, err
+}
+
+func (r *Root) tryOpen(dirfd int, p string, flags int) (fd int, err error) {
 	simple := strings.IndexByte(p, '/') < 0
 	if !simple && !r.openat2 {
 		return openWalking(dirfd, p, flags)
