@@ -32,7 +32,7 @@ func (s *Scanner) PollInterval(heard bool) time.Duration {
 		switch {
 		case len(p.nets) > 0 && !heard:
 			return carrierInterval
-		case len(p.ports) > 0:
+		case len(p.unheard(heard)) > 0:
 			interval = stateInterval
 		}
 	}
@@ -57,7 +57,7 @@ func (s *Scanner) Poll(ctx context.Context, heard bool) (stale Stale) {
 		stale = s.pollCarriers(ctx, v)
 	}
 	if interval == stateInterval || s.polls%2 == 0 {
-		stale = stale.And(s.pollStates(ctx, v))
+		stale = stale.And(s.pollStates(ctx, v, heard))
 	}
 	return stale
 }
@@ -85,11 +85,11 @@ func (s *Scanner) pollCarriers(ctx context.Context, v *view) Stale {
 	return a.value
 }
 
-// pollStates looks at the states of ports of which no carrier tells.
-func (s *Scanner) pollStates(ctx context.Context, v *view) (stale Stale) {
+// pollStates looks at the states of ports of which nothing else tells.
+func (s *Scanner) pollStates(ctx context.Context, v *view, heard bool) (stale Stale) {
 	var due []polled
 	for _, p := range s.polled {
-		if len(p.ports) > 0 {
+		if len(p.unheard(heard)) > 0 {
 			due = append(due, p)
 		}
 	}
@@ -99,7 +99,7 @@ func (s *Scanner) pollStates(ctx context.Context, v *view) (stale Stale) {
 		p := due[i]
 		s.devices.do(ctx, v, p.key(), time.Time{}, func(last *facts) *facts {
 			gone[i].Store(!v.sys.Exists(p.path))
-			differ[i].Store(slices.ContainsFunc(p.ports, func(port *discoveryv1.Port) bool { return v.stateDiffers(p.path, port) }))
+			differ[i].Store(slices.ContainsFunc(p.unheard(heard), func(port *discoveryv1.Port) bool { return v.stateDiffers(p.path, port) }))
 			return last
 		})
 	}
@@ -122,21 +122,42 @@ func (s *Scanner) pollStates(ctx context.Context, v *view) (stale Stale) {
 // polled is a device of the last scan whose ports are worth a look.
 type polled struct {
 	entry
-	nets  []*discoveryv1.NetDevice // whose carriers tell of ports
-	ports []*discoveryv1.Port      // the others
+	nets  []*discoveryv1.NetDevice // of all ports
+	ports []*discoveryv1.Port      // of whose state no carrier tells
+	alone []*discoveryv1.Port      // of whose state no network device tells
 }
 
-// toPoll finds out what there is to look at.
+// toPoll finds out what there is to look at. An Ethernet port is as its network
+// devices are; an InfiniBand port may be active while its IPoIB device is down.
 func toPoll(e entry, ports []*discoveryv1.Port) polled {
 	p := polled{entry: e}
 	for _, port := range ports {
-		if nets := carriers(port); len(nets) > 0 {
-			p.nets = append(p.nets, nets...)
-		} else {
+		carrier, net := false, false
+		for _, n := range port.GetNetDevices() {
+			if n.Carrier == nil && n.GetLinkType() == "" && n.GetIfindex() == 0 {
+				continue // only its name is known: it is in another name space
+			}
+			p.nets = append(p.nets, n)
+			ether := port.GetLinkLayer() == discoveryv1.LinkLayer_LINK_LAYER_ETHERNET
+			net = net || ether
+			carrier = carrier || ether && n.Carrier != nil
+		}
+		if !carrier {
 			p.ports = append(p.ports, port)
+		}
+		if !net {
+			p.alone = append(p.alone, port)
 		}
 	}
 	return p
+}
+
+// unheard are the ports whose states have to be read.
+func (p polled) unheard(heard bool) []*discoveryv1.Port {
+	if heard {
+		return p.alone
+	}
+	return p.ports
 }
 
 // stateDiffers tells whether the port of the device at p has another state now. A text
@@ -147,26 +168,15 @@ func (v *view) stateDiffers(p string, port *discoveryv1.Port) bool {
 	return state != port.GetState()
 }
 
-// carriers are the network devices whose carrier makes the port's state. It does on
-// Ethernet; an InfiniBand port may be active while its IPoIB device is down.
-func carriers(port *discoveryv1.Port) (nets []*discoveryv1.NetDevice) {
-	if port.GetLinkLayer() != discoveryv1.LinkLayer_LINK_LAYER_ETHERNET {
-		return nil
-	}
-	for _, n := range port.GetNetDevices() {
-		if n.Carrier != nil {
-			nets = append(nets, n)
-		}
-	}
-	return nets
-}
-
-// carrierDiffers tells whether the device has another carrier now, or none.
+// carrierDiffers tells whether the device has another carrier now, or is gone.
 func (v *view) carrierDiffers(n *discoveryv1.NetDevice) bool {
 	p, err := v.netPath(n.GetName())
 	if err != nil {
 		return true
 	}
 	text, err := v.sys.Text(p + "/carrier")
-	return err != nil || (text == "1") != n.GetCarrier()
+	if err != nil { // the device is set down
+		return n.Carrier != nil
+	}
+	return n.Carrier == nil || (text == "1") != n.GetCarrier()
 }

@@ -32,7 +32,14 @@ func TestPollSeesPortsAndNothingElse(t *testing.T) {
 		{"carrier lost", func() error { return host.SetCarrier("ens0", false) }, [2]bool{true, true}},
 		{"InfiniBand port down", func() error { return host.SetPortState("mlx5_1", 1, fakehost.StateDown) }, [2]bool{false, true}},
 		{"Ethernet port without net down", func() error { return host.SetPortState("mlx5_2", 1, fakehost.StateDown) }, [2]bool{false, true}},
-		{"InfiniBand device gone", func() error { return host.Remove("mlx5_1") }, [2]bool{false, true}},
+		{"network device set down", func() error {
+			return host.Change("mlx5_0", func(h *fakehost.HCA) { h.Nets[0].Carrier = "" })
+		}, [2]bool{true, true}},
+		{"it is renamed while it is down", func() error {
+			return host.Change("mlx5_0", func(h *fakehost.HCA) { h.Nets[0].Name = "lan0" })
+		}, [2]bool{true, true}},
+		{"it is set up again", func() error { return host.SetCarrier("lan0", true) }, [2]bool{true, true}},
+		{"InfiniBand device gone", func() error { return host.Remove("mlx5_1") }, [2]bool{true, true}},
 		{"Ethernet device gone", func() error { return host.Remove("mlx5_0") }, [2]bool{true, true}},
 	} {
 		scan(t, scanner)
@@ -44,7 +51,8 @@ func TestPollSeesPortsAndNothingElse(t *testing.T) {
 }
 
 func TestWhatSomebodyTellsOfIsNotPolled(t *testing.T) {
-	ether, ib, down := hca(0), hca(1), hca(2)
+	ether, ib, down, unset := hca(0), hca(1), hca(2), hca(3)
+	unset.Nets = fakehost.Nets("ens3")
 	ether.Nets = []fakehost.Net{{Name: "ens0", Carrier: "1"}}
 	ib.Ports = []fakehost.Port{{LinkLayer: fakehost.InfiniBand}}
 	ib.Nets = []fakehost.Net{}
@@ -56,6 +64,7 @@ func TestWhatSomebodyTellsOfIsNotPolled(t *testing.T) {
 	}{
 		{"no devices", nil, 0, 0},
 		{"network devices only", []fakehost.HCA{ether}, time.Second, 0},
+		{"network device that is set down", []fakehost.HCA{unset}, time.Second, 0},
 		{"InfiniBand only", []fakehost.HCA{ib}, 2 * time.Second, 2 * time.Second},
 		{"all kinds", []fakehost.HCA{ether, ib, down}, time.Second, 2 * time.Second},
 	} {

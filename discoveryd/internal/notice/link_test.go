@@ -165,18 +165,15 @@ func TestLostMessagesOfLinksLeadToALookAtEverythingAndNotToTheEnd(t *testing.T) 
 	}
 	// What is heard now is new, whatever was known.
 	l := ns.link(t, "a0")
-	heard := func() bool {
+	must(t, ns.LinkSetMTU(l, 1400))
+	for heard := false; !heard; {
 		select {
 		case <-ns.n.Due():
 			h := ns.n.Take()
-			return h.All || slices.Contains(h.Links, "a0")
+			heard = h.All || slices.Contains(h.Links, "a0")
 		case <-time.After(30 * time.Second):
 			t.Fatal("nothing was heard")
-			return false
 		}
-	}
-	must(t, ns.LinkSetMTU(l, 1400))
-	for !heard() {
 	}
 }
 
