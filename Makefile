@@ -52,6 +52,11 @@ images-save: ## Build them for amd64 and arm64 as OCI archives in dist/images
 e2e-rdma: build ## Run both programs on a real RDMA kernel in a virtual machine (Debian with root, or QEMU; RUN=regexp picks tests)
 	RDMA_RELAY_VM=1 RDMA_RELAY_VM_RUN='$(RUN)' ./test/run.sh -norace -v -count 1 ./test/vm
 
+.PHONY: e2e-cluster
+e2e-cluster: ## Install the chart on a real cluster on this machine; root only (first build: about 20 minutes)
+	./test/k8s/cluster/build.sh
+	cd test/k8s && ../run.sh -norace -tags cluster -count=1 ./cluster
+
 .PHONY: bench
 bench: build ## Measure what the README claims, COUNT times (default 3; benchstat-friendly)
 	go test -tags grpcnotrace -p 1 -run '^$$' -bench . -benchmem -count $(or $(COUNT),3) ./...

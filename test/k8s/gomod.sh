@@ -32,5 +32,10 @@ sed -e '1,/^module /{/^\/\//d;}' \
 	-e "s|^\([[:space:]]*k8s\.io/[^ ]*\) v0\.0\.0\( .*\)*\$|\1 $staging\2|" \
 	"$upstream" >"$out"
 go mod edit -require="k8s.io/kubernetes@$release" "$out"
+# The programs of a node, for cluster/: built with what the tests are built with, so
+# that they share one build cache.
+for command in kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet; do
+	go mod edit -tool="k8s.io/kubernetes/cmd/$command" "$out"
+done
 # Leaves what the tests here need, and writes the sums.
 go mod tidy -modfile="$out"
