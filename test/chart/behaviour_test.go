@@ -232,3 +232,28 @@ func TestLargeNumbersReachTheConfigurationAsTheyAre(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 }
+
+// R72: whoever sees no pods reads why.
+func TestR72_NotesTellWhatToLookAt(t *testing.T) {
+	for _, test := range []struct {
+		set  string
+		want []string
+	}{
+		{"nameOverride=", []string{"daemonset/relay-rdma-relay", "pod-security.kubernetes.io/enforce=privileged", "pluginproxy status --metrics-address=:9837"}},
+		{"namespaceOverride=elsewhere", []string{"kubectl -n elsewhere rollout", "label namespace elsewhere"}},
+		{"metrics.enabled=false", []string{"no metrics, no probes"}},
+		{"kubelet.registration=watcher", []string{"Kubelet has to watch /var/lib/kubelet/plugins_registry"}},
+		{"config.existingConfigMap.name=rdma-devices", []string{"ConfigMap rdma-devices, key config.json"}},
+	} {
+		out, stderr, err := run(t, "helm", "install", "relay", chartDir, "--dry-run=client", "--namespace=rdma-relay", "--kubeconfig=/dev/null", "--set="+test.set)
+		if err != nil {
+			t.Fatalf("%s: %s", test.set, stderr)
+		}
+		_, notes, _ := strings.Cut(out, "NOTES:")
+		for _, w := range test.want {
+			if !strings.Contains(notes, w) {
+				t.Errorf("%s: no %q in the notes:\n%s", test.set, w, notes)
+			}
+		}
+	}
+}
