@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,11 +65,16 @@ func Handler(from Reporter, metrics prometheus.Gatherer, log *slog.Logger) http.
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		rep := from.Report()
-		if rep.Ready {
-			writeText(w, http.StatusOK, "ok\n")
-			return
+		// What is wrong with the node (exclusive RDMA name spaces, no RDMA at all) makes
+		// resources empty and not this program unready: no restart would mend it.
+		code, lines := http.StatusOK, []string{"ok"}
+		if !rep.Ready {
+			code, lines = http.StatusServiceUnavailable, rep.Missing
 		}
-		writeText(w, http.StatusServiceUnavailable, strings.Join(rep.Missing, "\n")+"\n")
+		for _, reason := range rep.Discovery.NodeReasons {
+			lines = append(slices.Clip(lines), "the node: "+text(reason))
+		}
+		writeText(w, code, strings.Join(lines, "\n")+"\n")
 	})
 	mux.HandleFunc("GET /statusz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

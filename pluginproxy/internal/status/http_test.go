@@ -40,6 +40,20 @@ func TestReadyzSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
+// Exclusive name spaces leave every resource empty: readiness says why, and is not about it.
+func TestR50_ReadyzTellsWhatIsWrongWithTheNode(t *testing.T) {
+	const reason = "RDMA devices are exclusive to one network name space"
+	r := sample()
+	r.set(func(rep *relay.Report) { rep.Discovery.NodeReasons = []string{reason} })
+	if code, body, _ := get(t, r, "/readyz"); code != http.StatusServiceUnavailable || !strings.HasSuffix(body, ": waiting\nthe node: "+reason+"\n") {
+		t.Errorf("%d %q", code, body)
+	}
+	r.set(func(rep *relay.Report) { rep.Ready, rep.Missing = true, nil })
+	if code, body, _ := get(t, r, "/readyz"); code != http.StatusOK || body != "ok\nthe node: "+reason+"\n" {
+		t.Errorf("%d %q", code, body)
+	}
+}
+
 func TestStatuszIsTheReport(t *testing.T) {
 	code, body, header := get(t, sample(), "/statusz")
 	if code != http.StatusOK || header.Get("Content-Type") != "application/json" {
