@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -112,8 +114,9 @@ func printResources(w io.Writer, resources []*resource.Resource) error {
 			_, _ = fmt.Fprintln(tw)
 		}
 		_, _ = fmt.Fprintf(tw, "%s: %d devices behind %d HCAs\n", r.Name, len(r.Devices), len(r.HCAs))
+		others := alsoIn(r)
 		for _, h := range r.HCAs {
-			_, _ = fmt.Fprintf(tw, "  selected\t%s\t%s\t%s\n", h.Name, h.PCIAddress, healthWord(h))
+			_, _ = fmt.Fprintf(tw, "  selected\t%s\t%s\t%s%s\n", h.Name, h.PCIAddress, healthWord(h), others[h.Name])
 		}
 		for _, l := range r.LeftOut {
 			_, _ = fmt.Fprintf(tw, "  left out\t%s\t\t%s\n", l.Device, l.Rule)
@@ -123,6 +126,16 @@ func printResources(w io.Writer, resources []*resource.Resource) error {
 		}
 	}
 	return tw.Flush()
+}
+
+// alsoIn says by device which other resources have it.
+func alsoIn(r *resource.Resource) map[string]string {
+	others := make(map[string]string, len(r.Shared))
+	for _, s := range r.Shared {
+		names := slices.DeleteFunc(slices.Clone(s.Resources), func(name string) bool { return name == r.Name })
+		others[s.Device] = "; also in " + strings.Join(names, ", ")
+	}
+	return others
 }
 
 func healthWord(h resource.HCA) string {

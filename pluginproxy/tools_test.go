@@ -103,12 +103,12 @@ func TestCheckShowsWhatEachResourceWouldExpose(t *testing.T) {
 	same(t, "check", stdout, `
 		rdma/pool: 10 devices behind 2 HCAs
 		selected mlx5_0 0000:3b:00.0 healthy
-		selected mlx5_1 0000:3b:01.0 healthy
+		selected mlx5_1 0000:3b:01.0 healthy; also in rdma/second
 		left out mlx5_2 unusable: /dev/infiniband/rdma_cm is missing; load the kernel module rdma_ucm
 		hint: 1 device…
 
 		rdma/second: 1 devices behind 1 HCAs
-		selected mlx5_1 0000:3b:01.0 unhealthy: no port is ACTIVE (port 1: no carrier)
+		selected mlx5_1 0000:3b:01.0 unhealthy: no port is ACTIVE (port 1: no carrier); also in rdma/pool
 		left out mlx5_0 rdmaDevices…
 		left out mlx5_2 rdmaDevices…
 		hint: 1 device…

@@ -81,7 +81,11 @@ type ResourceReport struct {
 	HealthyHCAs int            `json:"healthy_hcas"`
 	// LeftOut says for each other device of the node why it is not among them.
 	LeftOut []resource.LeftOut `json:"left_out,omitempty"`
-	Hints   []string           `json:"hints,omitempty"`
+	// Shared are those of HCAs that other resources have too. Taken are those left out
+	// that the resource selects and another has, one of the two being exclusive.
+	Shared []resource.Shared `json:"shared,omitempty"`
+	Taken  []resource.Taken  `json:"taken,omitempty"`
+	Hints  []string          `json:"hints,omitempty"`
 	// Registered: kubelet has accepted the registration. Session: it has the list's
 	// stream open. Since is when one of them changed last, Problem why there is no
 	// session.
@@ -151,7 +155,7 @@ func (s *served) report() ResourceReport {
 	state, _ := s.keeper.State()
 	return ResourceReport{
 		Name: s.now.Name, Devices: c.Devices, Healthy: c.Healthy, HealthyHCAs: c.HealthyHCAs,
-		HCAs: s.now.HCAs, LeftOut: s.now.LeftOut, Hints: s.now.Hints,
+		HCAs: s.now.HCAs, LeftOut: s.now.LeftOut, Shared: s.now.Shared, Taken: s.now.Taken, Hints: s.now.Hints,
 		Registered: state.Registered, Session: state.Session, Since: state.Since, Problem: state.Problem,
 		Counters: Counters{
 			Sessions:                 s.stats.Sessions.Load(),

@@ -43,6 +43,9 @@ type Resource struct {
 	LeftOut []LeftOut
 	// Shared are those of HCAs that other resources have too.
 	Shared []Shared
+	// Taken are those of LeftOut that the resource selects and doesn't get since it or
+	// the one that has them is exclusive.
+	Taken []Taken
 	// Hints say what is probably not as the operator meant it, such as an interface
 	// that doesn't exist. Stable as long as nothing changes.
 	Hints []string
@@ -80,6 +83,14 @@ type Shared struct {
 	Device string `json:"device"`
 	// Resources are the names of all of them, in the order of the configuration.
 	Resources []string `json:"resources"`
+}
+
+// Taken is a device that another resource has for itself, or had before one that
+// wants it for itself.
+type Taken struct {
+	Device string `json:"device"`
+	// By is the name of the first resource that has it.
+	By string `json:"by"`
 }
 
 // Build computes the resources, in the order of cfg.Resources. It never fails:
@@ -155,7 +166,9 @@ func (b *builder) resource(index int, m *matcher, previous *Resource) *Resource 
 		if rule == "" {
 			// A device that can't be used is claimed too: else one that comes back would
 			// be taken away from the resource that has it meanwhile.
-			rule = b.claim(f, index, r)
+			if rule = b.claim(f, index, r); rule != "" {
+				r.Taken = append(r.Taken, Taken{f.label, f.owners.names[0]})
+			}
 		}
 		if rule == "" {
 			if reason := f.unfit(cfg); reason != "" {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/config"
 )
 
 // maxHints bounds the hints of a resource.
@@ -40,6 +42,7 @@ func (b *builder) hints(r *Resource, others []string, rules []test) {
 	if len(r.Shared) > 0 {
 		h.add("%s shared with %s", devices(len(r.Shared)), some(others))
 	}
+	taken(r, h)
 	switch {
 	case r.cfg.Max == 0:
 		h.add("rdmaHcaMax is 0: the resource is switched off")
@@ -81,6 +84,25 @@ func (b *builder) missing(r *Resource, h *hintList) {
 	}
 }
 
+// taken says which resources have devices that this one selects (R47).
+func taken(r *Resource, h *hintList) {
+	number := map[string]int{}
+	var by []string // in the order of the devices
+	for _, t := range r.Taken {
+		if number[t.By] == 0 {
+			by = append(by, t.By)
+		}
+		number[t.By]++
+	}
+	for _, name := range by {
+		if r.cfg.Sharing == config.SharingExclusive {
+			h.add("%s has %s selected here, and stands first in the file; this resource is exclusive", name, devices(number[name]))
+		} else {
+			h.add("%s has %s selected here, exclusively", name, devices(number[name]))
+		}
+	}
+}
+
 // whyEmpty says what keeps a resource at 0 devices.
 func (b *builder) whyEmpty(r *Resource, rules []test, h *hintList) {
 	for _, reason := range b.snap.GetNode().GetReasons()[:min(len(b.snap.GetNode().GetReasons()), maxHints)] {
@@ -104,7 +126,7 @@ func (b *builder) whyEmpty(r *Resource, rules []test, h *hintList) {
 	for _, reason := range reasons {
 		h.add("%s selected but unusable: %s", devices(unusable[reason]), reason)
 	}
-	if len(unusable) > 0 {
+	if len(unusable)+len(r.Taken) > 0 {
 		return
 	}
 	for _, t := range rules {
@@ -114,7 +136,7 @@ func (b *builder) whyEmpty(r *Resource, rules []test, h *hintList) {
 		h.add("selectors.%s: no device has %s; there are %s", t.key, some(t.wants(&r.cfg.Selectors)), some(b.values(t)))
 	}
 	if len(h.all) == 0 {
-		h.add("each selector fits some device, but no device fits all of them and is free")
+		h.add("each selector fits some device, but no device fits all of them")
 	}
 }
 

@@ -222,11 +222,21 @@ func TestR47_WhatIsExclusiveBelongsToTheFirst(t *testing.T) {
 	wantHCAs(t, rs[2], "mlx5_3")
 	wantLeftOut(t, rs[1], "mlx5_1", "sharing: rdma/x has it exclusively")
 	wantLeftOut(t, rs[2], "mlx5_2", "sharing: rdma/y has it exclusively")
+	wantTaken(t, rs[0], "[]")
+	wantTaken(t, rs[1], "[{mlx5_1 rdma/x}]")
+	wantHint(t, rs[1], "rdma/x has 1 device selected here, and stands first in the file; this resource is exclusive")
+	wantTaken(t, rs[2], "[{mlx5_0 rdma/x} {mlx5_1 rdma/x} {mlx5_2 rdma/y}]")
+	wantHint(t, rs[2], "rdma/x has 2 devices selected here, exclusively")
+	wantHint(t, rs[2], "rdma/y has 1 device selected here, exclusively")
 
 	rs = Build(conf(t, p, x), snapshot(devices...), Options{})
 	wantHCAs(t, rs[0], "mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
 	wantHCAs(t, rs[1])
 	wantLeftOut(t, rs[1], "mlx5_0", "sharing: rdma/p has it already, so it can't be exclusive")
+	wantHint(t, rs[1], "rdma/p has 2 devices selected here, and stands first in the file; this resource is exclusive")
+	if len(rs[1].Hints) != 1 {
+		t.Errorf("hints %q", rs[1].Hints)
+	}
 
 	// A device that can't be used for a moment stays with its owner: one that takes
 	// over would share it with pods that run.
@@ -234,6 +244,13 @@ func TestR47_WhatIsExclusiveBelongsToTheFirst(t *testing.T) {
 	rs = Build(conf(t, x, p), snapshot(devices...), Options{})
 	wantLeftOut(t, rs[0], "mlx5_0", "unusable: unbound")
 	wantLeftOut(t, rs[1], "mlx5_0", "sharing: rdma/x has it exclusively")
+}
+
+func wantTaken(t *testing.T, r *Resource, want string) {
+	t.Helper()
+	if got := fmt.Sprint(r.Taken); got != want {
+		t.Errorf("%s: taken %s, want %s", r.Name, got, want)
+	}
 }
 
 func TestR57_EachInterfaceThatDoesNotExistIsNamedOnce(t *testing.T) {

@@ -35,6 +35,10 @@ var (
 		"RDMA devices (HCAs) behind a resource.", "resource", "health")
 	descLeftOut = desc("hcas_left_out",
 		"RDMA devices of the node that are not behind a resource; /statusz says why.", "resource")
+	descShared = desc("hcas_shared",
+		"RDMA devices behind a resource that other resources have too.", "resource")
+	descTaken = desc("hcas_taken",
+		"RDMA devices that a resource selects and another one has, one of the two being exclusive.", "resource")
 	descRegistered = desc("registered",
 		"1 while kubelet has accepted the resource's registration.", "resource")
 	descSession = desc("session_active",
@@ -102,6 +106,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		gauge(descHCAs, float64(r.HealthyHCAs), r.Name, "healthy")
 		gauge(descHCAs, float64(len(r.HCAs)-r.HealthyHCAs), r.Name, "unhealthy")
 		gauge(descLeftOut, float64(len(r.LeftOut)), r.Name)
+		gauge(descShared, float64(len(r.Shared)), r.Name)
+		gauge(descTaken, float64(len(r.Taken)), r.Name)
 		gauge(descRegistered, number(r.Registered), r.Name)
 		gauge(descSession, number(r.Session), r.Name)
 		counter(descSessions, r.Counters.Sessions, r.Name)

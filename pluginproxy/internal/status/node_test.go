@@ -62,6 +62,8 @@ func sample() *reporter {
 				Name: "rdma/hca", Devices: 10, Healthy: 8, HealthyHCAs: 1,
 				HCAs:       []resource.HCA{{Name: "mlx5_0", Healthy: true}, {Name: "mlx5_1", Reason: "down"}},
 				LeftOut:    []resource.LeftOut{{Device: "mlx5_2", Rule: "vendors"}},
+				Shared:     []resource.Shared{{Device: "mlx5_0", Resources: []string{"rdma/hca", "rdma/b"}}, {Device: "mlx5_1"}},
+				Taken:      []resource.Taken{{Device: "mlx5_2", By: "rdma/c"}},
 				Registered: true, Session: true,
 				Counters: relay.Counters{
 					Sessions: 3, Superseded: 2, Lists: 11, RegistrationsOK: 4, RegistrationsRefused: 5, RegistrationsUnreachable: 6,
