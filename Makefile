@@ -29,6 +29,10 @@ demo: build ## See the main job on a sample host: no root, no cluster (KEEP=1 st
 test: ## Run all tests of the main module with the race detector
 	./test/run.sh ./...
 
+.PHONY: chaos
+chaos: ## Fire random faults at both programs for STEPS (default 100), beginning with SEED
+	./test/run.sh -count 1 ./test/chaos -chaos.steps=$(or $(STEPS),100) -chaos.seed=$(or $(SEED),1) $(if $(ONLY),-chaos.only=$(ONLY))
+
 .PHONY: e2e-kubelet
 e2e-kubelet: build ## Run the binaries against kubelet's real device manager (first build: about 11 minutes)
 	cd test/k8s && RDMA_RELAY_BIN=$(CURDIR)/bin ../run.sh -norace ./...

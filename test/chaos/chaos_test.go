@@ -66,7 +66,7 @@ func campaign(t *testing.T, b fakekubelet.Bookkeeping) {
 	at := func(percent int) time.Duration {
 		return took[min(len(took)-1, len(took)*percent/100)].Round(time.Millisecond)
 	}
-	t.Logf("%s, seed %d: %d steps with %d kubelet kills; right again after p50 %v, p90 %v, p99 %v, at most %v",
+	fmt.Printf("MEASURED chaos %s, seed %d: %d steps with %d kubelet kills; right again after p50 %v, p90 %v, p99 %v, at most %v\n",
 		b, *seed, len(took), n.kills, at(50), at(90), at(99), at(100))
 }
 
