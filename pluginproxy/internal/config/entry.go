@@ -107,6 +107,7 @@ func (d *decoder) resources(entries []value) []Resource {
 		}
 		variables[r.EnvSuffix()] = i
 	}
+	d.leftNothing(resources)
 	return resources
 }
 
@@ -256,6 +257,7 @@ func (f *fields) devices(r *Resource) {
 	case !asked && !wrong:
 		f.d.fail(f.join(keySelectors), "is missing or empty and would match every device; name at least one vendor, interface or other selector")
 	}
+	f.excludesAll(r)
 }
 
 // anyEntries tells whether any selector of the object has something in it.

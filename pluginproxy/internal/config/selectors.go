@@ -74,7 +74,7 @@ func (d *decoder) selectors(v value, path string) Selectors {
 		Drivers:      f.texts("drivers", plainName),
 		IfNames:      f.interfaceNames(keyIfNames),
 		LinkTypes:    f.texts("linkTypes", linkType),
-		RDMADevices:  f.texts("rdmaDevices", plainName),
+		RDMADevices:  f.rdmaNames("rdmaDevices"),
 		PCIAddresses: f.texts("pciAddresses", pciAddress),
 		PFNames:      f.pfNames("pfNames"),
 		Functions:    f.texts("functions", function),
@@ -83,22 +83,6 @@ func (d *decoder) selectors(v value, path string) Selectors {
 	}
 	d.contradictions(&s, path)
 	return s
-}
-
-// contradictions warns of selectors that no device can ever match.
-func (d *decoder) contradictions(s *Selectors, path string) {
-	if len(s.Functions) == 0 {
-		return
-	}
-	only := func(kinds ...string) bool {
-		return !slices.ContainsFunc(s.Functions, func(f string) bool { return !slices.Contains(kinds, f) })
-	}
-	if only(FunctionVirtual) && len(s.Vendors)+len(s.DeviceIDs)+len(s.Drivers)+len(s.PCIAddresses)+len(s.NUMANodes) > 0 {
-		d.warn(path, "can never match: a virtual device has no vendor, device ID, driver, PCI address or NUMA node")
-	}
-	if only(FunctionVirtual, FunctionPF) && len(s.PFNames) > 0 {
-		d.warn(path, "can never match: pfNames takes virtual and scalable functions only (vf, sf)")
-	}
 }
 
 // texts gives the entries in their normal spelling, sorted, each once.
@@ -116,10 +100,15 @@ func (f *fields) texts(key string, normal func(string) (string, string)) []strin
 // interfaceNames warns of names that no network device can have.
 func (f fields) interfaceNames(key string) []string {
 	return f.texts(key, func(s string) (string, string) {
-		const longest = 15 // IFNAMSIZ of include/uapi/linux/if.h, less the final NUL
-		if len(s) > longest {
-			f.d.warn(f.join(key), "%s can never match: a network device's name has at most %d bytes", quote(s), longest)
-		}
+		f.tooLong(key, s, s, maxInterfaceName, "a network device's name")
+		return plainName(s)
+	})
+}
+
+// rdmaNames warns of names that no RDMA device can have.
+func (f fields) rdmaNames(key string) []string {
+	return f.texts(key, func(s string) (string, string) {
+		f.tooLong(key, s, s, maxRDMAName, "an RDMA device's name")
 		return plainName(s)
 	})
 }
@@ -144,6 +133,7 @@ func (f *fields) pfNames(key string) []PFName {
 	var names []PFName
 	f.each(key, func(entry string) string {
 		name, fault := parsePFName(entry)
+		f.tooLong(key, entry, name.Name, maxInterfaceName, "a network device's name")
 		names = append(names, name)
 		return fault
 	})

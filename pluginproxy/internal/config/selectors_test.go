@@ -6,6 +6,7 @@ package config
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -91,13 +92,48 @@ func TestR48_WrongEntriesAreRefusedByNameAndValue(t *testing.T) {
 
 func TestSelectorsThatCanNeverMatchAreWarnedOf(t *testing.T) {
 	for selectors, want := range map[string]string{
-		`"ifNames":["an-interface-name-that-is-too-long"]`: "can never match: a network device's name has at most 15 bytes",
-		`"functions":["virtual"],"vendors":["15b3"]`:       "selectors: can never match: a virtual device has no vendor",
-		`"functions":["pf"],"pfNames":["ens1"]`:            "selectors: can never match: pfNames takes virtual and scalable functions only",
-		`"functions":["pf","vf"],"pfNames":["ens1"]`:       "",
+		`"ifNames":["an-interface-name-that-is-too-long"]`:  "can never match: a network device's name has at most 15 bytes",
+		`"functions":["virtual"],"vendors":["15b3"]`:        "selectors: can never match: a virtual device has no vendor",
+		`"functions":["pf"],"pfNames":["ens1"]`:             "selectors: can never match: pfNames takes virtual and scalable functions only",
+		`"functions":["pf","vf"],"pfNames":["ens1"]`:        "",
+		`"functions":["sf"],"pfNames":["ens1#0-3"]`:         "selectors: can never match: pfNames with a # takes virtual functions only",
+		`"functions":["sf"],"pfNames":["ens1#0-3","ens2"]`:  "",
+		`"functions":["sf","vf"],"pfNames":["ens1#0-3"]`:    "",
+		`"pfNames":["an-interface-name#0"]`:                 "an-interface-name#0\" can never match: a network device's name has at most 15 bytes",
+		`"rdmaDevices":["` + strings.Repeat("x", 64) + `"]`: "can never match: an RDMA device's name has at most 63 bytes",
+		`"rdmaDevices":["` + strings.Repeat("x", 63) + `"]`: "",
 	} {
 		wantWarning(t, mustParse(t, selecting(selectors)), want)
 	}
+	for keys, takesAll := range map[string]bool{
+		`"selectors":{"vendors":["15b3"]},"exclude":{"vendors":["15B3","8086"]}`:                                     true,
+		`"selectors":{"vendors":["15b3","8086"]},"exclude":{"vendors":["15b3"]}`:                                     false,
+		`"selectors":{"vendors":["15b3"],"linkTypes":["ib"]},"exclude":{"linkTypes":["infiniband"]}`:                 true,
+		`"selectors":{"vendors":["15b3"]},"exclude":{"vendors":["15b3"],"functions":["vf"]}`:                         false,
+		`"selectors":{"vendors":["15b3"],"functions":["vf"]},"exclude":{"vendors":["15b3"],"functions":["pf","vf"]}`: true,
+		`"selectors":{"pfNames":["a#0-3"]},"exclude":{"pfNames":["a#0-3"]}`:                                          true,
+		`"selectors":{"numaNodes":[0]},"exclude":{"numaNodes":[1]}`:                                                  false,
+		`"selectors":{"vendors":["15b3"]},"exclude":{"drivers":[]}`:                                                  false,
+		`"devices":["ib0"],"exclude":{"ifNames":["ib0","ib1"]}`:                                                      true,
+		`"devices":["ib0"],"exclude":{"vendors":["15b3"]}`:                                                           false,
+	} {
+		cfg := mustParse(t, entry(`"rdmaHcaMax":10,`+keys))
+		if got := strings.Contains(strings.Join(cfg.Warnings, ";"), "exclude: takes out every device"); got != takesAll {
+			t.Errorf("%s: warnings %q", keys, cfg.Warnings)
+		}
+	}
+}
+
+func TestResourceThatAnExclusiveOneLeavesNothingIsWarnedOf(t *testing.T) {
+	pair := func(first, second string) *Config {
+		return mustParse(t, `{"configList":[{"resourceName":"a",`+first+`},{"resourceName":"b",`+second+`}]}`)
+	}
+	const slots, exclusive, all = `"rdmaHcaMax":1,`, `"sharing":"exclusive",`, `"selectors":{"vendors":["15b3"]}`
+	for _, two := range [][2]string{{slots, exclusive}, {exclusive, slots}, {exclusive, exclusive}} {
+		wantWarning(t, pair(two[0]+all, two[1]+`"selectors":{"vendors":["0x15B3"]}`), "configList[1].selectors: are those of configList[0]")
+	}
+	wantWarning(t, pair(slots+all, slots+all), "")
+	wantWarning(t, pair(exclusive+all, slots+all+`,"exclude":{"functions":["pf"]}`), "")
 }
 
 func TestPFNameRanges(t *testing.T) {
