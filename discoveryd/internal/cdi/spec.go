@@ -10,6 +10,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
@@ -56,7 +57,7 @@ func describe(snapshot *discoveryv1.Snapshot) *spec {
 
 // give adds the device's files.
 func (s *spec) give(edits *specs.ContainerEdits, d *discoveryv1.Device) {
-	for _, c := range d.GetCharDevices() {
+	for _, c := range files(d) {
 		if c.GetKind() != discoveryv1.CharDeviceKind_CHAR_DEVICE_KIND_RDMA_CM {
 			edits.DeviceNodes = append(edits.DeviceNodes, node(c))
 		} else if s.ContainerEdits.DeviceNodes == nil {
@@ -73,8 +74,16 @@ func usable(d *discoveryv1.Device) bool {
 	})
 }
 
+// files are those that a container may be given. One with a bad path would make the
+// whole spec invalid.
+func files(d *discoveryv1.Device) []*discoveryv1.CharDevice {
+	return slices.DeleteFunc(slices.Clone(d.GetCharDevices()), func(c *discoveryv1.CharDevice) bool {
+		return !strings.HasPrefix(c.GetPath(), "/dev/infiniband/")
+	})
+}
+
 func has(d *discoveryv1.Device, kind discoveryv1.CharDeviceKind) bool {
-	return slices.ContainsFunc(d.GetCharDevices(), func(c *discoveryv1.CharDevice) bool { return c.GetKind() == kind })
+	return slices.ContainsFunc(files(d), func(c *discoveryv1.CharDevice) bool { return c.GetKind() == kind })
 }
 
 // node gives a container a file under its path on the host. Where the numbers are

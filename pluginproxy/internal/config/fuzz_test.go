@@ -20,6 +20,11 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+	for _, bad := range badFiles() {
+		if len(bad.text) < 32<<10 {
+			f.Add([]byte(bad.text))
+		}
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		cfg, err := Parse(data, "fuzz")
 		if err != nil {
