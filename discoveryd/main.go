@@ -28,6 +28,6 @@ func newCommand() *cobra.Command {
 		},
 	}
 	logs.Register(root)
-	root.AddCommand(serveCommand(&logs), listCommand(), probeCommand(), cli.VersionCommand("discoveryd"))
+	root.AddCommand(serveCommand(&logs), listCommand(), probeCommand(), captureCommand(), cli.VersionCommand("discoveryd"))
 	return root
 }
