@@ -132,6 +132,20 @@ func TestTheSizeGuardIsExact(t *testing.T) {
 	mustRefuse(t, entry(`"rdmaHcaMax":100000,"sharing":"perDevice","selectors":{"vendors":["15b3"]}`), "kubelet reads at most 4194304")
 }
 
+func TestTheSizeOfASlotIsThatOfTheEncodedOne(t *testing.T) {
+	for _, id := range []int{1, 63, 127, 128} {
+		device := &pluginapi.Device{ID: strings.Repeat("0", id), Health: pluginapi.Unhealthy}
+		list := &pluginapi.ListAndWatchResponse{Devices: []*pluginapi.Device{device}}
+		if got, want := SlotBytes(id, false), int64(proto.Size(list)); got != want {
+			t.Errorf("ID of %d bytes: %d, want %d", id, got, want)
+		}
+		device.Topology = &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: MaxNUMANode}}}
+		if got, want := SlotBytes(id, true), int64(proto.Size(list)); got != want {
+			t.Errorf("ID of %d bytes with a hint: %d, want %d", id, got, want)
+		}
+	}
+}
+
 func TestAddedKeys(t *testing.T) {
 	r := mustParse(t, good(`,"sharing":"perDevice","health":"present","recoverAfter":"90s","charDevices":["rdma_cm","uverbs","uverbs"],
 		"permissions":"wr","topologyHints":false,"preferredAllocation":"pack","exclude":{"functions":["PF"]}`)).Resources[0]

@@ -8,9 +8,8 @@ package config
 import (
 	"math"
 	"sort"
-	"strings"
 
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/encoding/protowire"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
@@ -43,14 +42,18 @@ func listBytes(r *Resource) int64 {
 	return size
 }
 
-// SlotBytes is the most that one slot with an ID of that length adds to a list.
+// SlotBytes is the most that one slot with an ID of that length adds to a list: the
+// numbers are those of the fields in the device plugin API's api.proto.
 func SlotBytes(id int, topology bool) int64 {
-	device := &pluginapi.Device{ID: strings.Repeat("0", id), Health: pluginapi.Unhealthy}
+	device := field(1, protowire.SizeBytes(id)) + field(2, protowire.SizeBytes(len(pluginapi.Unhealthy)))
 	if topology {
-		device.Topology = &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: MaxNUMANode}}}
+		node := field(1, protowire.SizeVarint(MaxNUMANode))
+		device += field(3, protowire.SizeBytes(field(1, protowire.SizeBytes(node))))
 	}
-	return int64(proto.Size(&pluginapi.ListAndWatchResponse{Devices: []*pluginapi.Device{device}}))
+	return int64(field(1, protowire.SizeBytes(device)))
 }
+
+func field(number protowire.Number, value int) int { return protowire.SizeTag(number) + value }
 
 // mostSlots is the highest rdmaHcaMax that fits, everything else as in r.
 func mostSlots(r *Resource) int {

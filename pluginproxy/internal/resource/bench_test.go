@@ -15,7 +15,7 @@ import (
 
 // load is a node with many devices and a configuration of many resources. Half of
 // the resources take all devices, the others what their interfaces name.
-func load(b *testing.B, resources, slots, devices int) (*config.Config, *v1.Snapshot) {
+func load(b *testing.B, resources, slots, devices int, keys ...string) (*config.Config, *v1.Snapshot) {
 	b.Helper()
 	var entries []string
 	for i := range resources {
@@ -23,7 +23,7 @@ func load(b *testing.B, resources, slots, devices int) (*config.Config, *v1.Snap
 		if i%2 == 1 {
 			selectors = fmt.Sprintf(`"ifNames":["ens%d","ens%d"]`, i, i+1)
 		}
-		entries = append(entries, fmt.Sprintf(`{"resourceName":"r%d","rdmaHcaMax":%d,"selectors":{%s}}`, i, slots, selectors))
+		entries = append(entries, fmt.Sprintf(`{"resourceName":"r%d","rdmaHcaMax":%d,"selectors":{%s}%s}`, i, slots, selectors, strings.Join(append([]string{""}, keys...), ",")))
 	}
 	snap := &v1.Snapshot{}
 	for i := range devices {
@@ -49,6 +49,23 @@ func BenchmarkBuild(b *testing.B) {
 				previous = Build(cfg, snap, Options{Previous: previous})
 			}
 		})
+	}
+}
+
+// BenchmarkBuildPerDevice is a port of one device that goes down: 64 resources over
+// 1,024 devices with four slots each, of which half have all devices, so that as many
+// lists of 4,096 slots are to be made anew.
+func BenchmarkBuildPerDevice(b *testing.B) {
+	cfg, snap := load(b, 64, 4, 1024, `"sharing":"perDevice"`)
+	previous := Build(cfg, snap, Options{})
+	states := []v1.PortState{v1.PortState_PORT_STATE_DOWN, v1.PortState_PORT_STATE_ACTIVE}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		snap.Devices[512].Ports[0].State = states[i%2]
+		previous = Build(cfg, snap, Options{Previous: previous})
+	}
+	if n := len(previous[0].Devices); n != 4096 {
+		b.Fatal(n)
 	}
 }
 
