@@ -4,6 +4,7 @@
 MODULE  := github.com/rdma-relay/rdma-relay
 # A source tree without git builds too: the stamp is then what VERSION says.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+BIN     := bin/
 LDFLAGS := -s -w -X $(MODULE)/internal/version.stamp=$(VERSION)
 # grpcnotrace leaves out grpc's /debug/requests page, which nothing here serves; with it
 # the linker can drop a quarter of each program.
@@ -18,7 +19,7 @@ help: ## Show this list
 
 .PHONY: build
 build: ## Build the static bin/discoveryd and bin/pluginproxy
-	CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/ ./discoveryd ./pluginproxy
+	CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN) ./discoveryd ./pluginproxy
 
 .PHONY: demo
 demo: build ## See the main job on a sample host: no root, no cluster (KEEP=1 stays up)
@@ -52,6 +53,10 @@ images: ## Build both images with docker or buildah (LOCAL_BASE=1: without a reg
 images-save: ## Build them for amd64 and arm64 as OCI archives in dist/images
 	./test/images/build.sh save
 
+.PHONY: release
+release: ## Make the files of a release in dist/VERSION (VERSION=v1.2.3; IMAGES=no leaves the images out)
+	VERSION='$(VERSION)' ./test/release/release.sh build
+
 .PHONY: e2e-rdma
 e2e-rdma: build ## Run both programs on a real RDMA kernel in a virtual machine (Debian with root, or QEMU; RUN=regexp picks tests)
 	RDMA_RELAY_VM=1 RDMA_RELAY_VM_RUN='$(RUN)' ./test/run.sh -norace -v -count 1 ./test/vm
@@ -78,7 +83,7 @@ generate: ## Make the Go code of proto/ anew
 	$(BUF) generate
 
 .PHONY: lint
-lint: ## gofmt, go vet, golangci-lint, buf lint, buf breaking, generated code up to date
+lint: ## gofmt, go vet, golangci-lint, buf lint, buf breaking, generated code and versions up to date
 	@test -z "$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'))" || { echo "not gofmt-clean:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go vet ./...
 	cd test/chart && go vet ./...
@@ -87,6 +92,7 @@ lint: ## gofmt, go vet, golangci-lint, buf lint, buf breaking, generated code up
 	$(BUF) lint
 	./test/breaking.sh $(BUF)
 	./test/generated.sh $(BUF)
+	./test/release/release.sh lint
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities (needs vuln.go.dev)
