@@ -129,10 +129,14 @@ type polled struct {
 
 // toPoll finds out what there is to look at. An Ethernet port is as its network
 // devices are; an InfiniBand port may be active while its IPoIB device is down.
+//
+// It may be so only a while later: the kernel shows a carrier at once, and tells drivers
+// and listeners of it at most once a second (linkwatch_urgent_event in
+// net/core/link_watch.c). A port that differs from its carriers is looked at itself.
 func toPoll(e entry, ports []*discoveryv1.Port) polled {
 	p := polled{entry: e}
 	for _, port := range ports {
-		carrier, net := false, false
+		carrier, up, net := false, false, false
 		for _, n := range port.GetNetDevices() {
 			if n.Carrier == nil && n.GetLinkType() == "" && n.GetIfindex() == 0 {
 				continue // only its name is known: it is in another name space
@@ -141,11 +145,13 @@ func toPoll(e entry, ports []*discoveryv1.Port) polled {
 			ether := port.GetLinkLayer() == discoveryv1.LinkLayer_LINK_LAYER_ETHERNET
 			net = net || ether
 			carrier = carrier || ether && n.Carrier != nil
+			up = up || ether && n.GetCarrier()
 		}
-		if !carrier {
+		behind := carrier && up != (port.GetState() == discoveryv1.PortState_PORT_STATE_ACTIVE)
+		if !carrier || behind {
 			p.ports = append(p.ports, port)
 		}
-		if !net {
+		if !net || behind {
 			p.alone = append(p.alone, port)
 		}
 	}

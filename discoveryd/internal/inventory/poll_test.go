@@ -82,3 +82,26 @@ func TestWhatSomebodyTellsOfIsNotPolled(t *testing.T) {
 	must(t, host.SetPortState("mlx5_1", 1, fakehost.StateDown))
 	expect(t, "state, at once since there is nothing else", scanner.Poll(t.Context(), true).Any(), true)
 }
+
+// Seen on Linux 6.12: the carrier is back, the port is not yet, and nothing is told of
+// the port when it is.
+func TestPortThatIsBehindItsCarrierIsPolled(t *testing.T) {
+	h := hca(0)
+	h.Nets = []fakehost.Net{{Name: "ens0", Carrier: "0"}}
+	h.Ports = []fakehost.Port{{State: fakehost.StateDown}}
+	host := newHost(t, h)
+	for _, heard := range []bool{false, true} {
+		scanner := newScanner(t, host.Root())
+		must(t, host.SetCarrier("ens0", false))
+		must(t, host.SetPortState("mlx5_0", 1, fakehost.StateDown))
+		scan(t, scanner)
+		expect(t, "state to look at while both are down", len(scanner.polled[0].unheard(heard)), 0)
+		must(t, host.SetCarrier("ens0", true))
+		scan(t, scanner)
+		must(t, host.SetPortState("mlx5_0", 1, fakehost.StateActive))
+		found := scanner.Poll(t.Context(), heard).Any()
+		expect(t, "found within two polls", scanner.Poll(t.Context(), heard).Any() || found, true)
+		scan(t, scanner)
+		expect(t, "state to look at when both are up", len(scanner.polled[0].unheard(heard)), 0)
+	}
+}
