@@ -31,7 +31,7 @@ type event struct {
 
 func newReplay(t *testing.T) *replay {
 	t.Helper()
-	convert := exec.Command("go", "tool", "test2json")
+	convert := exec.Command("go", "tool", "test2json", "-t")
 	in, err := convert.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

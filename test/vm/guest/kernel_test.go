@@ -6,8 +6,11 @@ package guest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"hash/crc32"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +19,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-relay/rdma-relay/test/vm/kmod"
@@ -97,9 +101,23 @@ func withRDMA(t testing.TB) {
 
 func deleteAllRDMA(t testing.TB) {
 	t.Helper()
-	for _, name := range names(t, "/sys/class/infiniband") {
-		must(t, netlink.RdmaLinkDel(name))
+	// Those of a network device that was deleted go by themselves, a little later.
+	parallel(names(t, "/sys/class/infiniband"), func(name string) { _ = netlink.RdmaLinkDel(name) })
+	eventually(t, "no RDMA device", func() bool { return len(names(t, "/sys/class/infiniband")) == 0 })
+}
+
+// parallel does something with each name, a few at a time: the kernel waits a lot in
+// between.
+func parallel(names []string, do func(name string)) {
+	var all errgroup.Group
+	all.SetLimit(8)
+	for _, name := range names {
+		all.Go(func() error {
+			do(name)
+			return nil
+		})
 	}
+	_ = all.Wait()
 }
 
 // names are the names in a directory, which need not exist.
@@ -115,10 +133,13 @@ func names(t testing.TB, dir string) (names []string) {
 	return names
 }
 
-// dummy makes a network device with carrier, until the test's end.
+// dummy makes a network device with carrier, until the test's end. The name decides its
+// address, and with that the GUID of an RDMA device on it.
 func dummy(t testing.TB, name string) netlink.Link {
 	t.Helper()
-	link := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: name}}
+	mac := net.HardwareAddr{2, 0, 0, 0, 0, 0}
+	binary.BigEndian.PutUint32(mac[2:], crc32.ChecksumIEEE([]byte(name)))
+	link := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: name, HardwareAddr: mac}}
 	must(t, netlink.LinkAdd(link))
 	t.Cleanup(func() { _ = netlink.LinkDel(link) })
 	must(t, netlink.LinkSetUp(link))

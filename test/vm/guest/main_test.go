@@ -8,6 +8,7 @@ package guest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,9 @@ import (
 // inGuest is set in the environment of the test program by the init.
 const inGuest = "RDMA_RELAY_IN_GUEST"
 
+// waits makes this program wait for the end of its input.
+const waits = "RDMA_RELAY_WAIT"
+
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getpid() == 1:
@@ -31,6 +35,9 @@ func TestMain(m *testing.M) {
 	case os.Getenv(sandboxed) != "":
 		fmt.Fprintln(os.Stderr, enterSandbox())
 		os.Exit(1)
+	case os.Getenv(waits) != "":
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
 	case os.Getenv(inGuest) == "":
 		return // not in the virtual machine
 	}
