@@ -149,16 +149,18 @@ func TestHungDeviceIsToldOfAndTheOthersGoOn(t *testing.T) {
 	before := device(t, scan(t, scanner), "mlx5_0")
 	due := make(chan struct{}, 8)
 	scanner.devices.due = func() { due <- struct{}{} }
-	scanner.devices.patience, scanner.devices.deadline = time.Millisecond, 2*time.Millisecond
+	scanner.devices.patience, scanner.devices.deadline = time.Millisecond, 200*time.Millisecond
 
 	hang := make(chan struct{})
 	v, err := openView(host.Root())
 	must(t, err)
 	l, err := v.list(nil)
 	must(t, err)
-	scanner.devices.do(t.Context(), v, l.rdma[0].key(), time.Time{}, func(last *facts) *facts { <-hang; return last })
+	a := scanner.devices.do(t.Context(), v, l.rdma[0].key(), time.Time{}, func(last *facts) *facts { <-hang; return last })
 	v.release()
-	<-due                                  // it is overdue
+	if !a.overdue { // as it is on a busy machine; then nobody need be told
+		<-due
+	}
 	scanner.devices.patience = time.Minute // for the others
 	must(t, host.SetPortState("mlx5_1", 1, fakehost.StateDown))
 	s := scan(t, scanner)

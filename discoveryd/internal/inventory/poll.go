@@ -72,7 +72,7 @@ func (s *Scanner) pollCarriers(ctx context.Context, v *view) Stale {
 			switch {
 			case len(p.nets) == 0:
 			case !v.sys.Exists(p.path):
-				stale.all = true
+				stale.classes = true
 			case slices.ContainsFunc(p.nets, v.carrierDiffers):
 				stale.add(p.entry)
 			}
@@ -111,7 +111,7 @@ func (s *Scanner) pollStates(ctx context.Context, v *view, heard bool) (stale St
 		parallel(len(due), look)
 	}
 	for i := range due {
-		stale.all = stale.all || gone[i].Load()
+		stale.classes = stale.classes || gone[i].Load()
 		if differ[i].Load() {
 			stale.add(due[i].entry)
 		}

@@ -7,47 +7,11 @@ package inventory
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
 )
-
-// Stale is what may differ from the last scan. The zero value is nothing.
-type Stale struct {
-	all     bool
-	devices map[string]struct{} // keys of entries
-}
-
-// Everything is the whole host.
-func Everything() Stale { return Stale{all: true} }
-
-// Any tells whether it is anything at all.
-func (s Stale) Any() bool { return s.all || len(s.devices) > 0 }
-
-// All tells whether it is the whole host.
-func (s Stale) All() bool { return s.all }
-
-// And is what is in any of the two.
-func (s Stale) And(other Stale) Stale {
-	both := Stale{all: s.all || other.all, devices: map[string]struct{}{}}
-	for _, from := range []Stale{s, other} {
-		for key := range from.devices {
-			both.devices[key] = struct{}{}
-		}
-	}
-	return both
-}
-
-func (s *Stale) add(e entry) {
-	if s.devices == nil {
-		s.devices = map[string]struct{}{}
-	}
-	s.devices[e.key()] = struct{}{}
-}
 
 // scanned is what the last scan found.
 type scanned struct {
@@ -98,10 +62,10 @@ func (s *Scanner) Links(names []string) (stale Stale) {
 			unknown = append(unknown, name)
 		}
 	}
-	if len(unknown) > 0 && s.newOnFunction(unknown) {
-		stale.all = true
+	if len(unknown) == 0 {
+		return stale
 	}
-	return stale
+	return stale.And(s.newLinks(unknown))
 }
 
 // indexLinks finds the results by the names of their network devices, and of the
@@ -128,38 +92,44 @@ func indexLinks(results []result) map[string][]int {
 	return index
 }
 
-// newOnFunction tells whether any of the network devices, which the last scan has
-// not seen, is on a PCI function. One that has gone again is not.
-func (s *Scanner) newOnFunction(names []string) bool {
+// newLinks returns what may differ by these network devices, which the last scan has
+// not seen: what is on their PCI functions. One that has gone again is on none.
+func (s *Scanner) newLinks(names []string) Stale {
 	v, err := openView(s.opts.Root)
 	if err != nil {
-		return true
+		return Everything()
 	}
 	defer v.release()
-	return slices.ContainsFunc(names, func(name string) bool {
+	places := set{}
+	for _, name := range names {
 		if !isFileName(name) {
-			return false
+			continue
 		}
 		p, err := v.netPath(name)
-		if errors.Is(err, unix.ENOENT) {
-			return false
+		if err != nil {
+			continue
 		}
-		return err != nil || locate(v.parentOf(p)).pci != ""
-	})
+		if parent := v.parentOf(p); locate(parent).pci != "" {
+			places[parent] = struct{}{}
+		}
+	}
+	return Places(places)
 }
 
-// Reread reads what is stale, and returns the snapshot as Scan does: of the host if
-// everything is, or if a device turns out to have gone; otherwise of the last scan
-// with the stale devices as they are now.
+// Reread reads what is stale, and returns the snapshot as Scan does. It reads the
+// classes too if a device turns out to have gone.
 func (s *Scanner) Reread(ctx context.Context, stale Stale) (*discoveryv1.Snapshot, error) {
-	if stale.all || s.last.listing == nil {
+	switch {
+	case s.last.listing == nil:
 		return s.Scan(ctx)
+	case stale.all || stale.classes:
+		return s.scan(ctx, stale)
 	}
 	l := s.last.listing
 	results := slices.Clone(s.last.results)
 	var read []int
 	for i, r := range results {
-		if _, is := stale.devices[r.key()]; is {
+		if stale.keys.has(r.key()) {
 			read = append(read, i)
 		}
 	}
@@ -177,7 +147,7 @@ func (s *Scanner) Reread(ctx context.Context, stale Stale) (*discoveryv1.Snapsho
 		return nil, err
 	}
 	if slices.ContainsFunc(read, func(i int) bool { return results[i].answer.known && results[i].answer.value.gone }) {
-		return s.Scan(ctx)
+		return s.scan(ctx, stale.And(Classes()))
 	}
 	s.remember(l, results)
 	return assemble(l, results), nil

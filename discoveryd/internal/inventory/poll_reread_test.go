@@ -46,12 +46,14 @@ func TestLinkLeadsToTheDevicesThatItBelongsTo(t *testing.T) {
 		{"no name at all", []string{"../../etc", ""}, 0},
 	} {
 		stale := scanner.Links(test.links)
-		expect(t, test.name, len(stale.devices), test.devices)
+		expect(t, test.name, len(stale.keys), test.devices)
 		expect(t, test.name+", any", stale.Any(), test.devices > 0)
 		expect(t, test.name+", all", stale.All(), false)
 	}
 	must(t, host.Change("mlx5_0", func(h *fakehost.HCA) { h.Nets = fakehost.Nets("ens0", "new0") }))
-	expect(t, "a new one on a function", scanner.Links([]string{"veth1", "new0"}).All(), true)
+	stale := scanner.Links([]string{"veth1", "new0"})
+	expect(t, "a new one on a function", stale.places.has("devices/pci0000:00/0000:3b:00.0"), true)
+	expect(t, "places", len(stale.places), 1)
 }
 
 // equal compares snapshots of two scanners.
@@ -67,9 +69,9 @@ func TestReadingThePartGivesWhatAScanDoes(t *testing.T) {
 	first.Nets, second.Nets = []fakehost.Net{{Name: "ens0", Carrier: "1"}}, []fakehost.Net{{Name: "ens1", Carrier: "1"}}
 	host := newHost(t, first, second)
 	scanner := newScanner(t, host.Root())
-	reread := func(names ...string) *discoveryv1.Snapshot {
+	reread := func(links ...string) *discoveryv1.Snapshot {
 		t.Helper()
-		s, err := scanner.Reread(t.Context(), scanner.Links(names))
+		s, err := scanner.Reread(t.Context(), scanner.Links(links))
 		must(t, err)
 		return s
 	}
@@ -125,30 +127,4 @@ func TestReadingThePartFailsWithTheHost(t *testing.T) {
 	s, err := scanner.Reread(t.Context(), stale)
 	must(t, err)
 	equal(t, "back", s, host)
-}
-
-// R51: to ask a kernel without RDMA for the name spaces' mode makes it load ib_core.
-func TestR51_KernelWithoutRDMADevicesIsNotAskedAboutThem(t *testing.T) {
-	host := newHost(t, hca(0))
-	v, err := openView(host.Root())
-	must(t, err)
-	defer v.release()
-	v.live = true
-	asked := 0
-	list := func() (mode discoveryv1.NetnsMode) {
-		t.Helper()
-		l, err := v.list(func() (discoveryv1.NetnsMode, error) {
-			asked++
-			return discoveryv1.NetnsMode_NETNS_MODE_EXCLUSIVE, nil
-		})
-		must(t, err)
-		return l.netns
-	}
-	expect(t, "with a device", list(), discoveryv1.NetnsMode_NETNS_MODE_EXCLUSIVE)
-	// In exclusive mode the class has only the devices of this name space.
-	must(t, os.Remove(filepath.Join(host.Root(), "sys/class/infiniband/mlx5_0")))
-	expect(t, "with a device elsewhere", list(), discoveryv1.NetnsMode_NETNS_MODE_EXCLUSIVE)
-	must(t, os.Remove(filepath.Join(host.Root(), "sys/class/infiniband_verbs/uverbs0")))
-	expect(t, "without", list(), discoveryv1.NetnsMode_NETNS_MODE_UNSPECIFIED)
-	expect(t, "times asked", asked, 2)
 }

@@ -24,6 +24,11 @@ import (
 // nothing about the devices; a device that can't be read or does not answer is in
 // the snapshot with the reason.
 func (s *Scanner) Scan(ctx context.Context) (*discoveryv1.Snapshot, error) {
+	return s.scan(ctx, Everything())
+}
+
+// scan is Scan, but what is known and not stale stands.
+func (s *Scanner) scan(ctx context.Context, stale Stale) (*discoveryv1.Snapshot, error) {
 	until := time.Now().Add(s.opts.Deadline)
 	v, err := openView(s.opts.Root)
 	if err != nil {
@@ -35,7 +40,7 @@ func (s *Scanner) Scan(ctx context.Context) (*discoveryv1.Snapshot, error) {
 	if err != nil {
 		return nil, wrap(err)
 	}
-	results := s.readDevices(ctx, v, l, until)
+	results := s.readDevices(ctx, v, l, until, s.standing(stale))
 	if err := cmp.Or(ctx.Err(), wrapStarved(v)); err != nil {
 		return nil, err
 	}
@@ -74,12 +79,16 @@ func (e entry) key() string {
 	return e.name + "\x00" + e.path
 }
 
-// readDevices reads the RDMA devices and the functions without.
-func (s *Scanner) readDevices(ctx context.Context, v *view, l *listing, until time.Time) []result {
+// readDevices reads the RDMA devices and the functions without, except what stands.
+func (s *Scanner) readDevices(ctx context.Context, v *view, l *listing, until time.Time, known *standing) []result {
 	entries := slices.Concat(l.rdma, l.bare)
 	results := make([]result, len(entries))
 	parallel(len(entries), func(i int) {
 		e := entries[i]
+		if a, stands := known.find(e); stands {
+			results[i] = result{entry: e, answer: a}
+			return
+		}
 		results[i] = result{entry: e, answer: s.readOne(ctx, v, l, i, e, until)}
 	})
 	return results
@@ -111,7 +120,7 @@ func wrapStarved(v *view) error {
 
 // forget drops what is remembered of things that are gone.
 func (s *Scanner) forget(results []result) {
-	wanted := map[string]bool{}
+	wanted := make(map[string]bool, len(results))
 	for _, r := range results {
 		wanted[r.key()] = true
 	}

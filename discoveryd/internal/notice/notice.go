@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 )
 
-// maxLinks is how many network devices are remembered by name. Where there is more
-// to look at, the whole host is.
-const maxLinks = 1024
+// maxNamed is how many things of each kind are remembered by name. Where there are
+// more to look at, everything is.
+const maxNamed = 4096
 
 // Notice is a mailbox of one: any number of events before a look make one look. Its
 // methods are safe for concurrent use, and none of them blocks.
@@ -23,20 +23,27 @@ type Notice struct {
 	failures atomic.Uint64
 
 	mu    sync.Mutex
-	all   bool
-	links map[string]struct{}
+	hints Hints
 }
 
-// Hints are where to look.
+// Hints are where to look. The zero value is nowhere.
 type Hints struct {
-	// All is the whole host.
+	// All is everything.
 	All bool
-	// Links are names of network devices, in no order.
-	Links []string
+	// Classes are the lists of what there is, without what is known of each. They are
+	// to be looked at for Places and Devices too.
+	Classes bool
+	// Places are devices on which others hang, as paths in sysfs
+	// (devices/pci0000:3a/0000:3b:00.0).
+	Places map[string]struct{}
+	// Devices are names of RDMA devices.
+	Devices map[string]struct{}
+	// Links are names of network devices.
+	Links map[string]struct{}
 }
 
 // New makes an empty mailbox.
-func New() *Notice { return &Notice{due: make(chan struct{}, 1), links: map[string]struct{}{}} }
+func New() *Notice { return &Notice{due: make(chan struct{}, 1)} }
 
 // Due has something to receive when there may be hints to take.
 func (n *Notice) Due() <-chan struct{} { return n.due }
@@ -55,29 +62,51 @@ func (n *Notice) Event() {
 
 // Hint makes a look at everything due without an event of the host.
 func (n *Notice) Hint() {
-	n.mu.Lock()
-	n.all = true
-	n.mu.Unlock()
-	n.wake()
+	n.add(func(h *Hints) { h.All = true })
 }
 
-// Links notes an event of the host that concerns the network devices with these
-// names.
+// Classes notes an event after which there may be a class more or less.
+func (n *Notice) Classes() {
+	n.events.Add(1)
+	n.add(func(h *Hints) { h.Classes = true })
+}
+
+// Places notes an event of what hangs on the devices at these paths.
+func (n *Notice) Places(paths ...string) {
+	n.events.Add(1)
+	n.add(func(h *Hints) { h.Classes = true; h.name(&h.Places, paths) })
+}
+
+// Devices notes an event of the RDMA devices with these names.
+func (n *Notice) Devices(names ...string) {
+	n.events.Add(1)
+	n.add(func(h *Hints) { h.Classes = true; h.name(&h.Devices, names) })
+}
+
+// Links notes an event of the network devices with these names.
 func (n *Notice) Links(names ...string) {
 	n.events.Add(1)
-	n.mu.Lock()
-	for _, name := range names {
-		if len(n.links) >= maxLinks {
-			n.all = true
-			break
-		}
-		n.links[name] = struct{}{}
-	}
-	n.mu.Unlock()
-	n.wake()
+	n.add(func(h *Hints) { h.name(&h.Links, names) })
 }
 
-func (n *Notice) wake() {
+func (h *Hints) name(set *map[string]struct{}, names []string) {
+	if *set == nil {
+		*set = map[string]struct{}{}
+	}
+	for _, name := range names {
+		if len(*set) >= maxNamed {
+			h.All = true
+			return
+		}
+		(*set)[name] = struct{}{}
+	}
+}
+
+// add changes the hints and makes a look due.
+func (n *Notice) add(change func(h *Hints)) {
+	n.mu.Lock()
+	change(&n.hints)
+	n.mu.Unlock()
 	select {
 	case n.due <- struct{}{}:
 	default:
@@ -88,12 +117,8 @@ func (n *Notice) wake() {
 func (n *Notice) Take() Hints {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	h := Hints{All: n.all}
-	for name := range n.links {
-		h.Links = append(h.Links, name)
-	}
-	n.all = false
-	clear(n.links)
+	h := n.hints
+	n.hints = Hints{}
 	return h
 }
 

@@ -5,7 +5,6 @@
 package notice
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,27 +57,27 @@ func TestHintsAreTakenTogetherAndOnce(t *testing.T) {
 	n := New()
 	n.Links("ens1", "ens2")
 	n.Links("ens1")
+	n.Places("devices/virtual")
+	n.Devices("mlx5_0")
 	<-n.Due()
-	h := n.Take()
-	slices.Sort(h.Links)
-	if h.All || strings.Join(h.Links, " ") != "ens1 ens2" || n.Events() != 2 {
-		t.Errorf("%v, %d events", h, n.Events())
+	if h := inWords(n.Take()); h != "classes device:mlx5_0 link:ens1 link:ens2 place:devices/virtual" || n.Events() != 4 {
+		t.Errorf("%s, %d events", h, n.Events())
 	}
 	n.Event()
-	if h := n.Take(); !h.All || len(h.Links) > 0 {
-		t.Errorf("second time: %v", h)
+	if h := inWords(n.Take()); h != "all" {
+		t.Errorf("second time: %s", h)
 	}
-	if h := n.Take(); h.All || len(h.Links) > 0 {
-		t.Errorf("third time: %v", h)
+	if h := inWords(n.Take()); h != "" {
+		t.Errorf("third time: %s", h)
 	}
 }
 
 func TestTooManyNamesAreALookAtEverything(t *testing.T) {
 	n := New()
-	for i := range 2 * maxLinks {
+	for i := range 2 * maxNamed {
 		n.Links("veth" + strconv.Itoa(i))
 	}
-	if h := n.Take(); !h.All || len(h.Links) != maxLinks {
+	if h := n.Take(); !h.All || len(h.Links) != maxNamed {
 		t.Errorf("all %v, and %d names", h.All, len(h.Links))
 	}
 }

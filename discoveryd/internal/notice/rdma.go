@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -101,16 +103,39 @@ func hearRDMA(ctx context.Context, n *Notice, listening func()) error {
 	defer s.close()
 	listening()
 	for {
-		_, err := s.receive()
+		message, err := s.receive()
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err == nil, errors.Is(err, errLost):
-			n.Event()
-		default:
+		case err == nil:
+			if name := rdmaName(message); name != "" {
+				n.Devices(name)
+				continue
+			}
+		case !errors.Is(err, errLost):
 			return err
 		}
+		n.Event()
 	}
+}
+
+// rdmaName is the name of the device that a notification is about, empty if there is
+// none or more than one.
+func rdmaName(message []byte) (name string) {
+	parts, err := syscall.ParseNetlinkMessage(message)
+	if err != nil || len(parts) != 1 {
+		return ""
+	}
+	attrs, err := nl.ParseRouteAttr(parts[0].Data)
+	if err != nil {
+		return ""
+	}
+	for _, a := range attrs {
+		if a.Attr.Type == nl.RDMA_NLDEV_ATTR_DEV_NAME {
+			name = strings.TrimRight(string(a.Value), "\x00")
+		}
+	}
+	return name
 }
 
 // rdmaSpeaks asks the kernel whether it sends notifications.

@@ -39,6 +39,32 @@ func TestWhetherTheKernelTellsOfRDMADevices(t *testing.T) {
 	}
 }
 
+func TestNotificationNamesItsDevice(t *testing.T) {
+	message := func(parts ...[]byte) (all []byte) {
+		m := nl.NewNetlinkRequest(nl.RDMA_NL_NLDEV<<nl.RDMA_NL_GET_CLIENT_SHIFT|28, 0)
+		for _, part := range parts {
+			m.AddRawData(part)
+		}
+		return m.Serialize()
+	}
+	index, name := attribute(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 1, 0, 0, 0), attribute(nl.RDMA_NLDEV_ATTR_DEV_NAME, []byte("mlx5_0\x00")...)
+	for _, test := range []struct {
+		name    string
+		message []byte
+		want    string
+	}{
+		{"named", message(index, name), "mlx5_0"},
+		{"nameless", message(index), ""},
+		{"two in one", append(message(index, name), message(index, name)...), ""},
+		{"cut short", message(index, name)[:30], ""},
+		{"nothing", nil, ""},
+	} {
+		if got := rdmaName(test.message); got != test.want {
+			t.Errorf("%s: %q", test.name, got)
+		}
+	}
+}
+
 // R51: a kernel without RDMA is not an error that is tried again and again.
 func TestR51_KernelWithoutRDMAIsQuiet(t *testing.T) {
 	speaks, err := rdmaSpeaks()

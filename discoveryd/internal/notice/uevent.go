@@ -9,6 +9,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -39,38 +41,75 @@ func (u Uevents) Run(ctx context.Context, n *Notice, listening func()) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err == nil && matters(message), errors.Is(err, errLost):
+		case errors.Is(err, errLost):
 			n.Event()
 		case err != nil:
 			return err
+		default:
+			parseUevent(message).tell(n)
 		}
 	}
 }
 
-// matters tells whether a uevent is about something that a snapshot shows. The
-// message is "action@devpath" and then KEY=value strings, each ended by a NUL.
-func matters(message []byte) bool {
+// uevent is what a message says that is of use here.
+type uevent struct {
+	action    string
+	path      string // of the device, in sysfs
+	oldPath   string // before a move
+	subsystem string
+}
+
+// parseUevent takes a message apart. It is "action@devpath" and then KEY=value
+// strings, each ended by a NUL.
+func parseUevent(message []byte) (e uevent) {
 	header, rest, _ := bytes.Cut(message, []byte{0})
 	action, devpath, ok := strings.Cut(string(header), "@")
 	if !ok {
-		return false
+		return e
 	}
+	e.action, e.path = action, strings.TrimPrefix(devpath, "/")
 	for field := range bytes.SplitSeq(rest, []byte{0}) {
-		key, value, _ := strings.Cut(string(field), "=")
-		if key != "SUBSYSTEM" {
-			continue
+		switch key, value, _ := strings.Cut(string(field), "="); key {
+		case "SUBSYSTEM":
+			e.subsystem = value
+		case "DEVPATH_OLD":
+			e.oldPath = strings.TrimPrefix(value, "/")
 		}
-		switch value {
-		case "infiniband", "infiniband_verbs", "infiniband_mad", "pci", "auxiliary":
-			return true
-		case "misc":
-			return strings.HasSuffix(devpath, "/rdma_cm")
-		case "net":
-			// The network devices of pods come and go all day; those that an RDMA
-			// device is stacked on bring events of their own.
-			return action == "move" || !strings.HasPrefix(devpath, "/devices/virtual/")
-		}
-		return false
 	}
-	return false
+	return e
 }
+
+// modules are those that a snapshot names, by their paths.
+var modules = []string{"module/ib_core", "module/ib_uverbs", "module/ib_umad", "module/rdma_ucm"}
+
+// tell notes the event, if it is about something that a snapshot shows.
+func (e uevent) tell(n *Notice) {
+	switch e.subsystem {
+	case "infiniband", "infiniband_verbs", "infiniband_mad":
+		n.Places(parent(e.path))
+	case "pci", "auxiliary":
+		n.Places(e.path)
+	case "net":
+		if !strings.HasPrefix(e.path, "devices/virtual/") {
+			n.Places(parent(e.path))
+			return
+		}
+		// The network devices of pods come and go all day; those that an RDMA device
+		// is stacked on bring events of its own.
+		if e.action == "move" {
+			n.Links(path.Base(e.path), path.Base(e.oldPath))
+		}
+	case "misc":
+		if path.Base(e.path) == "rdma_cm" {
+			n.Classes()
+		}
+	case "module":
+		if slices.Contains(modules, e.path) {
+			n.Classes()
+		}
+	}
+}
+
+// parent is the device that the class device at p hangs on: devices/x of
+// devices/x/infiniband/mlx5_0.
+func parent(p string) string { return path.Dir(path.Dir(p)) }

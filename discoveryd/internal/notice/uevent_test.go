@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,45 +16,68 @@ import (
 	"go.uber.org/goleak"
 )
 
-// uevent makes a message in the kernel's form.
-func uevent(header string, fields ...string) []byte {
+// message makes one in the kernel's form.
+func message(header string, fields ...string) []byte {
 	return []byte(header + "\x00" + strings.Join(fields, "\x00") + "\x00")
 }
 
-func TestWhichUeventsMatter(t *testing.T) {
-	const pci = "/devices/pci0000:00/0000:00:05.0/0000:03:10.0"
+func TestWhereAUeventHintsAt(t *testing.T) {
+	const pci = "devices/pci0000:00/0000:00:05.0/0000:03:10.0"
 	for _, test := range []struct {
 		message []byte
-		want    bool
+		want    string
 	}{
-		{uevent("add@/devices/virtual/infiniband/rxe0", "ACTION=add", "SUBSYSTEM=infiniband", "NAME=rxe0"), true},
-		{uevent("remove@"+pci+"/infiniband_verbs/uverbs2", "SUBSYSTEM=infiniband_verbs"), true},
-		{uevent("add@"+pci+"/infiniband_mad/umad2", "SUBSYSTEM=infiniband_mad"), true},
-		{uevent("unbind@"+pci, "SUBSYSTEM=pci"), true},
-		{uevent("add@"+pci+"/mlx5_core.sf.2", "SUBSYSTEM=auxiliary"), true},
-		{uevent("add@"+pci+"/net/eth2", "SUBSYSTEM=net"), true},
-		{uevent("add@/devices/virtual/misc/rdma_cm", "SUBSYSTEM=misc"), true},
-		{uevent("add@/devices/virtual/net/veth1", "SUBSYSTEM=net"), false},
-		{uevent("move@/devices/virtual/net/d1", "SUBSYSTEM=net"), true},
-		{uevent("add@/devices/virtual/misc/fuse", "SUBSYSTEM=misc"), false},
-		{uevent("change@/devices/pci0000:00/0000:00:1f.2/ata1", "SUBSYSTEM=scsi"), false},
-		{uevent("add@/module/ib_core", "SUBSYSTEM=module"), false},
-		{uevent("add@" + pci), false},
-		{[]byte("libudev\x00\xfe\xed\xca\xfe"), false},
-		{nil, false},
+		{message("add@/devices/virtual/infiniband/rxe0", "ACTION=add", "SUBSYSTEM=infiniband", "NAME=rxe0"), "classes place:devices/virtual"},
+		{message("remove@/"+pci+"/infiniband_verbs/uverbs2", "SUBSYSTEM=infiniband_verbs"), "classes place:" + pci},
+		{message("add@/"+pci+"/infiniband_mad/umad2", "SUBSYSTEM=infiniband_mad"), "classes place:" + pci},
+		{message("move@/"+pci+"/infiniband/roce0", "DEVPATH_OLD=/"+pci+"/infiniband/mlx5_0", "SUBSYSTEM=infiniband"), "classes place:" + pci},
+		{message("unbind@/"+pci, "SUBSYSTEM=pci"), "classes place:" + pci},
+		{message("add@/"+pci+"/mlx5_core.sf.2", "SUBSYSTEM=auxiliary"), "classes place:" + pci + "/mlx5_core.sf.2"},
+		{message("add@/"+pci+"/virtio1/net/eth2", "SUBSYSTEM=net"), "classes place:" + pci + "/virtio1"},
+		{message("add@/devices/virtual/misc/rdma_cm", "SUBSYSTEM=misc"), "classes"},
+		{message("remove@/module/ib_core", "SUBSYSTEM=module"), "classes"},
+		{message("move@/devices/virtual/net/d1", "DEVPATH_OLD=/devices/virtual/net/d0", "SUBSYSTEM=net"), "link:d0 link:d1"},
+		{message("add@/devices/virtual/net/veth1", "SUBSYSTEM=net"), ""},
+		{message("add@/devices/virtual/misc/fuse", "SUBSYSTEM=misc"), ""},
+		{message("change@/devices/pci0000:00/0000:00:1f.2/ata1", "SUBSYSTEM=scsi"), ""},
+		{message("add@/module/nfs", "SUBSYSTEM=module"), ""},
+		{message("add@/" + pci), ""},
+		{[]byte("libudev\x00\xfe\xed\xca\xfe"), ""},
+		{nil, ""},
 	} {
-		if got := matters(test.message); got != test.want {
-			t.Errorf("%q: %v", test.message, got)
+		n := New()
+		parseUevent(test.message).tell(n)
+		if got := inWords(n.Take()); got != test.want {
+			t.Errorf("%q: %s", test.message, got)
 		}
 	}
 }
 
+// inWords writes hints in one line, sorted.
+func inWords(h Hints) string {
+	var words []string
+	for word, is := range map[string]bool{"all": h.All, "classes": h.Classes} {
+		if is {
+			words = append(words, word)
+		}
+	}
+	for kind, names := range map[string]map[string]struct{}{"place:": h.Places, "device:": h.Devices, "link:": h.Links} {
+		for name := range names {
+			words = append(words, kind+name)
+		}
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
 func FuzzUevent(f *testing.F) {
-	f.Add(uevent("add@/devices/virtual/infiniband/rxe0", "SUBSYSTEM=infiniband"))
+	f.Add(message("add@/devices/virtual/infiniband/rxe0", "SUBSYSTEM=infiniband"))
 	f.Add([]byte("\x00\x00=\x00SUBSYSTEM"))
 	f.Add([]byte("@"))
 	f.Fuzz(func(t *testing.T, message []byte) {
-		if matters(message) && !strings.Contains(string(message), "SUBSYSTEM=") {
+		n := New()
+		parseUevent(message).tell(n)
+		if n.Events() > 0 && !strings.Contains(string(message), "SUBSYSTEM=") {
 			t.Errorf("%q matters", message)
 		}
 	})
@@ -124,7 +148,7 @@ func TestLostUeventsLeadToALookAtEverythingAndNotToTheEnd(t *testing.T) {
 		other() // which matters to nobody
 	}
 	if !n.Take().All {
-		t.Error("nothing is to be looked at")
+		t.Error("not everything is to be looked at")
 	}
 	for before := n.Events(); n.Events() == before; {
 		event()

@@ -6,6 +6,8 @@ package serve
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -115,12 +117,16 @@ func (d *Daemon) gather(ctx context.Context) {
 }
 
 // hinted is what the hints are about that have come.
-func (d *Daemon) hinted() inventory.Stale {
+func (d *Daemon) hinted() (stale inventory.Stale) {
 	hints := d.notice.Take()
 	if hints.All {
 		return inventory.Everything()
 	}
-	return d.scanner.Links(hints.Links)
+	if hints.Classes {
+		stale = inventory.Classes()
+	}
+	return stale.And(inventory.Places(hints.Places)).And(inventory.Devices(hints.Devices)).
+		And(d.scanner.Links(slices.Collect(maps.Keys(hints.Links))))
 }
 
 // pause returns at the time, or when ctx has ended.
