@@ -19,8 +19,8 @@ var errNonsense = errors.New("makes no sense")
 // one that is there and can't be read, or makes no sense, is noted in broken.
 type attrs struct {
 	from   source
-	prefix string // of the files' names in from
-	label  string // of their names in notes
+	dir    string // where the files are in from; empty: in from itself
+	label  string // what to call dir in notes
 	broken *notes
 }
 
@@ -43,7 +43,7 @@ func (n *notes) add(name string, err error) {
 
 // text returns the text of an attribute, empty if there is none.
 func (a *attrs) text(name string) string {
-	text, err := a.from.Text(a.prefix + name)
+	text, err := a.from.Text(a.path(name))
 	if err != nil && !sysfs.Absent(err) {
 		a.note(name, err)
 	}
@@ -60,7 +60,7 @@ func (a *attrs) parsed(name string, parse func(text string) bool) {
 
 // needed is parsed for an attribute that has to be there.
 func (a *attrs) needed(name string, parse func(text string) bool) {
-	text, err := a.from.Text(a.prefix + name)
+	text, err := a.from.Text(a.path(name))
 	if err == nil && !parse(text) {
 		err = errNonsense
 	}
@@ -71,7 +71,7 @@ func (a *attrs) needed(name string, parse func(text string) bool) {
 
 // link returns the last element of what a link leads to, empty if there is none.
 func (a *attrs) link(name string) string {
-	target, err := a.from.Link(a.prefix + name)
+	target, err := a.from.Link(a.path(name))
 	if err != nil {
 		if !sysfs.Absent(err) {
 			a.note(name, err)
@@ -85,8 +85,19 @@ func (a *attrs) link(name string) string {
 	return base
 }
 
+// path is where the attribute is in from.
+func (a *attrs) path(name string) string {
+	if a.dir == "" {
+		return name
+	}
+	return a.dir + "/" + name
+}
+
 func (a *attrs) note(name string, err error) {
-	a.broken.add(a.label+name, err)
+	if a.label != "" {
+		name = a.label + "/" + name
+	}
+	a.broken.add(name, err)
 }
 
 // describe says what is wrong with an attribute, without its place in this tree.

@@ -152,7 +152,7 @@ type charFacts struct {
 func (v *view) readChar(e entry, known charFacts) *char {
 	kind := charKind(e.name)
 	c := &char{ibdev: known.ibdev, fact: &discoveryv1.CharDevice{Kind: kind, Path: hostPath(e.name)}}
-	a := &attrs{from: v.sys, prefix: e.path + "/", label: e.name + "/", broken: &c.broken}
+	a := &attrs{from: v.sys, dir: e.path, label: e.name, broken: &c.broken}
 	if c.ibdev == "" {
 		a.needed("ibdev", func(text string) bool { c.ibdev = text; return text != "" })
 		if c.ibdev == "" && !v.sys.Exists(e.path) {
@@ -184,7 +184,7 @@ func (v *view) readCM() *char {
 	if c.loaded = err == nil; !c.loaded {
 		p = classCM // where nothing is: "" would be the tree itself, which has a dev
 	}
-	c.look(v, entry{name: "rdma_cm", path: p}, &attrs{from: v.sys, prefix: p + "/", label: "rdma_cm/", broken: &c.broken})
+	c.look(v, entry{name: "rdma_cm", path: p}, &attrs{from: v.sys, dir: p, label: "rdma_cm", broken: &c.broken})
 	return c
 }
 

@@ -52,7 +52,7 @@ type listing struct {
 
 // list reads the directories. An error means that nothing can be said.
 func (v *view) list(netns func() (discoveryv1.NetnsMode, error)) (*listing, error) {
-	l := &listing{release: v.kernelRelease(), cm: v.readCM(), places: map[string]*place{}, below: map[string][]entry{}}
+	l := &listing{release: v.kernelRelease(), cm: v.readCM(), below: map[string][]entry{}}
 	rdma, nets := &class{path: classRDMA}, &class{path: classNet}
 	verbs, mad := &class{path: classVerbs, kinds: []kind{uverbs}}, &class{path: classMAD, kinds: []kind{umad, issm}}
 	all := []*class{rdma, nets, verbs, mad}
@@ -63,6 +63,7 @@ func (v *view) list(netns func() (discoveryv1.NetnsMode, error)) (*listing, erro
 		}
 	}
 	l.rdma, l.hasRDMA, l.hasVerbs, l.hasMAD = rdma.entries, rdma.has, verbs.has, mad.has
+	l.places = make(map[string]*place, len(nets.entries))
 	for _, e := range l.rdma {
 		l.at(e.parent).rdma++
 	}
@@ -74,6 +75,9 @@ func (v *view) list(netns func() (discoveryv1.NetnsMode, error)) (*listing, erro
 		for _, e := range c.entries {
 			if e.err == nil { // else nobody knows whose it is; its owner will lack it
 				p := l.at(e.parent)
+				if p.chars == nil {
+					p.chars = make([]entry, 0, 3) // uverbs, umad, issm
+				}
 				p.chars = append(p.chars, e)
 			}
 		}
@@ -121,22 +125,27 @@ func (c *class) read(v *view) {
 		c.err = err
 		return
 	}
+	if !slices.Contains(c.kinds, issm) {
+		c.entries = v.follow(dir, names)
+		return
+	}
 	// issmN is where umadN is (drivers/infiniband/core/user_mad.c,
 	// ib_umad_init_port): its link need not be read.
 	twin := func(name, kind, other string) (string, bool) {
 		number, is := strings.CutPrefix(name, kind)
-		if !is || c.kinds == nil {
+		if !is {
 			return "", false
 		}
 		_, found := slices.BinarySearch(names, other+number)
 		return other + number, found
 	}
-	var links []string
+	links := make([]string, 0, len(names))
 	for _, name := range names {
 		if _, has := twin(name, "issm", "umad"); !has {
 			links = append(links, name)
 		}
 	}
+	c.entries = make([]entry, 0, len(names))
 	for _, e := range v.follow(dir, links) {
 		c.entries = append(c.entries, e)
 		if name, has := twin(e.name, "umad", "issm"); has && e.err == nil {
@@ -183,7 +192,7 @@ func up(p string) string {
 // listFunctions finds the PCI functions that no RDMA device is on, and what network
 // devices are below them.
 func (v *view) listFunctions(l *listing) error {
-	used := map[string]bool{}
+	used := make(map[string]bool, len(l.rdma))
 	for path, p := range l.places {
 		if p.rdma > 0 {
 			used[locate(path).pci] = true

@@ -167,7 +167,7 @@ func (v *view) readNet(p string, f *facts) *net {
 	name, clean := safeName(path.Base(p))
 	fact := &discoveryv1.NetDevice{Name: name, Role: discoveryv1.NetDeviceRole_NET_DEVICE_ROLE_UPLINK}
 	n := &net{fact: fact}
-	a := &attrs{from: dir, label: "net/" + name + "/", broken: &f.broken}
+	a := &attrs{from: dir, label: "net/" + name, broken: &f.broken}
 	if !clean {
 		a.note("", errNonsense)
 	}

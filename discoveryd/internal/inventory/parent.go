@@ -28,7 +28,7 @@ func (v *view) readParent(p *discoveryv1.Parent, at location, broken *notes) {
 		return
 	}
 	defer dir.Close()
-	a := &attrs{from: dir, label: at.pci + "/", broken: broken}
+	a := &attrs{from: dir, label: at.pci, broken: broken}
 	pf := v.readFunction(dir, p)
 	if p.GetFunction() != discoveryv1.FunctionKind_FUNCTION_KIND_VF || !pf.common.copyTo(p) {
 		before := len(*broken)
@@ -52,7 +52,7 @@ func (v *view) readParent(p *discoveryv1.Parent, at location, broken *notes) {
 // that only when the driver's probe is over (device_lock in uevent_show, in 2024's
 // stable releases), which takes a minute when the firmware hangs.
 func readIDs(a *attrs, p *discoveryv1.Parent) {
-	if text, err := a.from.Text(a.prefix + "modalias"); err == nil && parseModalias(text, p) {
+	if text, err := a.from.Text(a.path("modalias")); err == nil && parseModalias(text, p) {
 		return
 	}
 	a.parsed("vendor", func(text string) (ok bool) { p.VendorId, ok = hexID(text, 4); return })

@@ -26,6 +26,8 @@ type reads[T any] struct {
 	// returned, or has been out so long that it counts as not answering.
 	due func()
 
+	timers sync.Pool // of *time.Timer that are stopped
+
 	mu    sync.Mutex
 	keys  map[string]*read[T]
 	stuck int
@@ -89,7 +91,8 @@ func (r *reads[T]) do(ctx context.Context, v *view, key string, unknownUntil tim
 	if !known {
 		patience = max(patience, time.Until(unknownUntil))
 	}
-	timer := time.NewTimer(patience)
+	timer := r.timer(patience)
+	defer r.timers.Put(timer)
 	defer timer.Stop()
 	select {
 	case <-done:
@@ -109,6 +112,15 @@ func (r *reads[T]) do(ctx context.Context, v *view, key string, unknownUntil tim
 		return r.old(k)
 	}
 	return answer[T]{value: k.last, known: true, fresh: true}
+}
+
+// timer gives a timer that is to be stopped and put back.
+func (r *reads[T]) timer(d time.Duration) *time.Timer {
+	if t, ok := r.timers.Get().(*time.Timer); ok {
+		t.Reset(d)
+		return t
+	}
+	return time.NewTimer(d)
 }
 
 // old answers from what is known.

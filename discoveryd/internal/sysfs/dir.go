@@ -37,7 +37,7 @@ func (d *Dir) Open(name string) (*Dir, error) {
 	if err != nil {
 		return nil, d.root.pathError("open", path.Join(d.path, name), err)
 	}
-	return &Dir{root: d.root, fd: fd, path: path.Join(d.path, name)}, nil
+	return &Dir{root: d.root, fd: fd, path: d.path + "/" + name}, nil
 }
 
 // buffer takes what one system call returns.
@@ -113,7 +113,7 @@ func line(b []byte) (string, error) {
 
 // Link returns where the link called name leads, as Root.Link.
 func (d *Dir) Link(name string) (string, error) {
-	return d.root.link(d.fd, name, d.path+"/"+name)
+	return d.root.link(d.fd, name, d.path)
 }
 
 // Stat is lstat(2) of the entry called name.

@@ -7,6 +7,7 @@
 package sysfs
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -69,7 +70,7 @@ func Open(dir string) (*Root, error) {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
 	r := &Root{path: dir, fd: fd}
-	probe, err := unix.Openat2(fd, ".", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH})
+	probe, err := unix.Openat2(fd, ".", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if r.openat2 = err == nil; r.openat2 {
 		_ = unix.Close(probe)
 	}
@@ -151,39 +152,45 @@ func (r *Root) Resolve(p string) (string, error) {
 // Link returns where the link at p leads, as a path in the tree; further
 // links on the way are not followed. Only p itself may be a link.
 func (r *Root) Link(p string) (string, error) {
-	return r.link(r.fd, clean(p), p)
+	p = clean(p)
+	return r.link(r.fd, p, up(p))
 }
 
-// link reads the link called name below dirfd; at is the link's canonical path.
-func (r *Root) link(dirfd int, name, at string) (string, error) {
-	target, err := readlink(dirfd, name)
-	if err != nil {
-		return "", r.pathError("readlink", at, err)
+// link reads the link called name below dirfd; dir is the canonical path of the
+// directory that it is in.
+func (r *Root) link(dirfd int, name, dir string) (string, error) {
+	buf := buffers.Get().(*buffer)
+	defer buffers.Put(buf)
+	n, err := unix.Readlinkat(dirfd, name, buf[:unix.PathMax])
+	if err == nil {
+		if target, ok := follow(dir, buf[:n]); ok {
+			return target, nil
+		}
+		err = ErrOutside
 	}
-	target, ok := follow(up(at), target)
-	if !ok {
-		return "", r.pathError("readlink", at, ErrOutside)
-	}
-	return target, nil
+	return "", r.pathError("readlink", path.Join(dir, path.Base(name)), err)
 }
 
 // follow is where a link in dir leads, a canonical path, as far as names tell; ok
 // is false if that is outside of the tree.
-func follow(dir, target string) (p string, ok bool) {
-	if path.IsAbs(target) {
-		return clean(target), true
+func follow(dir string, target []byte) (p string, ok bool) {
+	if len(target) > 0 && target[0] == '/' {
+		return clean(string(target)), true
 	}
 	// Nearly all links of sysfs go up some directories and then down.
-	for strings.HasPrefix(target, "../") && dir != "." {
-		dir, target = up(dir), target[len("../"):]
+	from, rest := dir, target
+	for bytes.HasPrefix(rest, []byte("../")) && from != "." {
+		from, rest = up(from), rest[len("../"):]
 	}
-	if fs.ValidPath(target) && target != "." {
-		if dir == "." {
-			return target, true
-		}
-		return dir + "/" + target, true
+	if from == "." {
+		p = string(rest)
+	} else {
+		p = from + "/" + string(rest)
 	}
-	p = path.Join(dir, target)
+	if len(rest) > 0 && canonical(p) {
+		return p, true
+	}
+	p = path.Join(dir, string(target))
 	return p, p != ".." && !strings.HasPrefix(p, "../")
 }
 
@@ -202,17 +209,25 @@ const openFlags = unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NO
 // open opens p below dirfd without following any link, not even on the way.
 func (r *Root) open(dirfd int, p string, flags int) (fd int, err error) {
 	if fd, err = r.tryOpen(dirfd, p, flags|openFlags); err != nil && Starving(err) {
-		r.starved.CompareAndSwap(nil, &err)
+		r.starve(err)
 	}
 	return fd, err
 }
 
+// starve remembers the first such error. In open itself, its address would make every
+// open allocate.
+func (r *Root) starve(err error) { r.starved.CompareAndSwap(nil, &err) }
+
+// tryOpen lets nothing out of the tree: no way that it takes has a link or a "..".
 func (r *Root) tryOpen(dirfd int, p string, flags int) (fd int, err error) {
+	if !canonical(p) {
+		return -1, unix.EXDEV
+	}
 	simple := strings.IndexByte(p, '/') < 0
 	if !simple && !r.openat2 {
 		return openWalking(dirfd, p, flags)
 	}
-	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
+	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_NO_SYMLINKS}
 	for {
 		if simple {
 			fd, err = unix.Openat(dirfd, p, flags, 0)
@@ -258,9 +273,25 @@ func readlink(dirfd int, name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
+// canonical tells a path without empty elements, "." and "..", or "." alone. It is
+// fs.ValidPath for names that need not be UTF-8.
+func canonical(p string) bool {
+	if p == "." {
+		return true
+	}
+	for more := true; more; {
+		var name string
+		name, p, more = strings.Cut(p, "/")
+		if name == "" || name == "." || name == ".." {
+			return false
+		}
+	}
+	return true
+}
+
 // clean makes p relative and canonical in form; ".." can't climb above the root.
 func clean(p string) string {
-	if fs.ValidPath(p) {
+	if canonical(p) {
 		return p
 	}
 	p = path.Clean("/" + p)[1:]

@@ -6,13 +6,16 @@
 package sysfs
 
 import (
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -152,6 +155,18 @@ func TestLinksStayInTheTree(t *testing.T) {
 		if _, err := r.OpenDir("class/host"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("open class/host: %v", err)
 		}
+		inside, err := r.OpenDir("class")
+		must(t, err)
+		defer inside.Close()
+		for _, name := range []string{"../secret", "..", "../../secret", "/etc", "a/../../../secret", "", "out/passwd"} {
+			if text, err := inside.Text(name); text != "" || err == nil {
+				t.Errorf("read %s from class: %q, %v", name, text, err)
+			}
+			if d, err := inside.Open(name); err == nil {
+				t.Errorf("opened %s from class: it is %s", name, d.Path())
+				d.Close()
+			}
+		}
 		if text, err := r.Text("../secret"); text != "the tree's own" {
 			t.Errorf("read ../secret: %q, %v", text, err)
 		}
@@ -206,6 +221,56 @@ func TestNothingToOpen(t *testing.T) {
 	if _, err := Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
 	}
+}
+
+func FuzzFollow(f *testing.F) {
+	for _, seed := range []string{"../../devices/a", "../..", "..", ".", "", "/", "/devices/../..", "a/../../../x", "../../../../x", "a//b", "./a", "\xff"} {
+		f.Add("class/net", seed)
+	}
+	f.Add(".", "../x")
+	f.Fuzz(func(t *testing.T, dir, target string) {
+		if canonical(dir) != fs.ValidPath(dir) && utf8.ValidString(dir) {
+			t.Errorf("%q is canonical: %v", dir, canonical(dir))
+		}
+		if !canonical(dir) || strings.ContainsRune(dir+target, 0) {
+			return
+		}
+		p, ok := follow(dir, []byte(target))
+		if ok && !canonical(p) {
+			t.Errorf("from %q the link %q leads to %q", dir, target, p)
+		}
+		if want := path.Join("/", dir, target); ok && !strings.HasPrefix(target, "/") && path.Join("/", p) != want {
+			t.Errorf("from %q the link %q leads to %q, not %q", dir, target, p, want)
+		}
+	})
+}
+
+func FuzzEntries(f *testing.F) {
+	record := func(names ...string) (b []byte) {
+		for i, name := range names {
+			size := (19 + len(name) + 8) &^ 7
+			one := make([]byte, size)
+			binary.NativeEndian.PutUint64(one, uint64(i+1))
+			binary.NativeEndian.PutUint16(one[16:], uint16(size))
+			copy(one[19:], name)
+			b = append(b, one...)
+		}
+		return b
+	}
+	f.Add(record(".", "..", "mlx5_0", "ens1f0np0"))
+	f.Add(record("a")[:20])
+	f.Add([]byte{})
+	f.Add(make([]byte, 64))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, name := range entries(b, nil, nil) {
+			if name == "" || name == "." || name == ".." || strings.ContainsRune(name, 0) {
+				t.Errorf("%q holds the name %q", b, name)
+			}
+		}
+		if names := entries(b, func([]byte) bool { return false }, nil); names != nil {
+			t.Errorf("refused, and there is %q", names)
+		}
+	})
 }
 
 func FuzzLine(f *testing.F) {
