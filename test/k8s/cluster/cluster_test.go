@@ -118,7 +118,7 @@ func (c *cluster) startAPIServer(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	config.QPS, config.Burst = 200, 400
+	config.QPS = -1 // no limit
 	if c.client, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
@@ -178,15 +178,19 @@ func (c *cluster) await(ctx context.Context, what string, try func(context.Conte
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+	var last error // before the time was up, which says more than that it is
 	for {
 		err := try(ctx)
 		if err == nil {
 			return nil
 		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", what, err)
+			return fmt.Errorf("%s: not within %v: %w", what, patience, last)
 		}
 	}
 }

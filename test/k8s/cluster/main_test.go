@@ -17,7 +17,7 @@ import (
 
 // patience bounds each wait for something that must come. It is far above what
 // anything here takes, so that only a hang or a lost update reaches it.
-const patience = 90 * time.Second
+const patience = 60 * time.Second
 
 // shared is the cluster of all tests; they run one after the other.
 var shared *cluster

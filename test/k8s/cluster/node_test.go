@@ -105,7 +105,10 @@ failCgroupV1: false
 failSwapOn: false
 makeIPTablesUtilChains: false
 resolvConf: ""
+clusterDNS: [10.96.0.10] # nobody answers there
 podLogsDir: %s
+# A changed ConfigMap reaches pods with the next sync; the default is a minute.
+syncFrequency: 5s
 # A restart shows in the node's status as soon as it can: ten times as often as by default.
 nodeStatusUpdateFrequency: 1s
 evictionHard: {memory.available: "0%%", nodefs.available: "0%%", nodefs.inodesFree: "0%%", imagefs.available: "0%%", imagefs.inodesFree: "0%%"}
