@@ -7,6 +7,7 @@ package vm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,14 +20,15 @@ import (
 	"github.com/rdma-relay/rdma-relay/test/vm/image"
 )
 
-// What make e2e-rdma sets. RDMA_RELAY_VM_RUN picks tests of the guest as go test -run does.
+// What make e2e-rdma sets in the environment, and what people may set besides.
 const (
-	enable = "RDMA_RELAY_VM"
-	filter = "RDMA_RELAY_VM_RUN"
+	enable = "RDMA_RELAY_VM"       // not empty: boot
+	filter = "RDMA_RELAY_VM_RUN"   // picks tests of the guest as go test -run does
+	handed = "RDMA_RELAY_VM_FILES" // where to write the recording of the guest
 )
 
 // patience bounds one boot with all tests, on a machine that has other things to do.
-const patience = 8 * time.Minute
+const patience = 9*time.Minute + 30*time.Second
 
 // TestGuest boots the machine once. Each test of the guest is a subtest here.
 func TestGuest(t *testing.T) {
@@ -42,10 +44,7 @@ func TestGuest(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	m := &machine{image: img, initramfs: filepath.Join(dir, "initramfs"), run: os.Getenv(filter), dir: shortDir(t)}
-	if m.run == "" {
-		m.run = "."
-	}
+	m := &machine{image: img, initramfs: filepath.Join(dir, "initramfs"), run: cmp.Or(os.Getenv(filter), "."), dir: shortDir(t)}
 	if err := pack(img.Initramfs, m.initramfs, programs(t, dir)); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +66,7 @@ func TestGuest(t *testing.T) {
 	if t.Failed() {
 		t.Logf("the end of the console:\n%s", m.console.String())
 	}
-	if out := os.Getenv("RDMA_RELAY_VM_FILES"); out != "" && files.Len() > 0 {
+	if out := os.Getenv(handed); out != "" && files.Len() > 0 {
 		if err := os.WriteFile(out, files.Bytes(), 0o644); err != nil {
 			t.Error(err)
 		}
@@ -97,7 +96,7 @@ func programs(t *testing.T, dir string) map[string]string {
 	}
 	programs := map[string]string{"/init": guest}
 	for _, name := range []string{"discoveryd", "pluginproxy"} {
-		program := filepath.Join("../../bin", name)
+		program := filepath.Join(cmp.Or(os.Getenv("RDMA_RELAY_BIN"), "../../bin"), name)
 		if _, err := os.Stat(program); err != nil {
 			t.Fatalf("%v: run 'make build' first", err)
 		}

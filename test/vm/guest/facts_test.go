@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
 )
@@ -42,8 +41,7 @@ func TestSysfsAndNetlinkAgree(t *testing.T) {
 	n := startNode(t, hostNetns)
 	n.listed(each, 4, 2)
 	byDaemon := n.devices("rxe0", "rxe1")
-	scanned := &discoveryv1.Snapshot{}
-	must(t, protojson.Unmarshal([]byte(command(t, "/bin/discoveryd", "list", "--host-root=/", "-o", "json")), scanned))
+	scanned := list(t, "/")
 
 	for who, s := range map[string]*discoveryv1.Snapshot{"daemon": byDaemon, "list": scanned} {
 		for _, want := range rdmaTool[[]rdmaDev](t, "dev", "show") {

@@ -25,8 +25,9 @@ import (
 	"github.com/rdma-relay/rdma-relay/test/vm/kmod"
 )
 
-// patience bounds each wait for something that must come. Emulation is slow.
-const patience = 20 * time.Second
+// patience bounds each wait for something that must come. Emulation is slow, and on a busy
+// machine very slow.
+const patience = time.Minute
 
 // rdmaModules are all of the RDMA subsystem, in the order in which they can be unloaded.
 var rdmaModules = []string{"rdma_rxe", "rdma_ucm", "rdma_cm", "iw_cm", "ib_cm", "ib_umad", "ib_uverbs", "ib_core"}
@@ -102,7 +103,14 @@ func withRDMA(t testing.TB) {
 func deleteAllRDMA(t testing.TB) {
 	t.Helper()
 	// Those of a network device that was deleted go by themselves, a little later.
-	parallel(names(t, "/sys/class/infiniband"), func(name string) { _ = netlink.RdmaLinkDel(name) })
+	parallel(names(t, "/sys/class/infiniband"), func(name string) {
+		// The library looks for the name in a list that may change meanwhile.
+		for range 5 {
+			if err := netlink.RdmaLinkDel(name); err == nil || !exists("/sys/class/infiniband/"+name) {
+				return
+			}
+		}
+	})
 	eventually(t, "no RDMA device", func() bool { return len(names(t, "/sys/class/infiniband")) == 0 })
 }
 

@@ -70,7 +70,7 @@ func carrierTold(t testing.TB, links <-chan netlink.LinkUpdate, name string, up 
 	for {
 		select {
 		case l := <-links:
-			if l.Attrs().Name == name && (l.IfInfomsg.Flags&unix.IFF_LOWER_UP != 0) == up {
+			if l.Attrs().Name == name && (l.Flags&unix.IFF_LOWER_UP != 0) == up {
 				return time.Now()
 			}
 		case <-late:

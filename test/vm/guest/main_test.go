@@ -61,7 +61,7 @@ func boot() error {
 	}
 	defer results.Close()
 	run := os.Args[len(os.Args)-1]
-	cmd := exec.Command("/init", "-test.v=test2json", "-test.timeout=7m", "-test.run="+run)
+	cmd := exec.Command("/init", "-test.v=test2json", "-test.timeout=9m", "-test.run="+run)
 	cmd.Env = []string{inGuest + "=1", "PATH=/bin:/usr/bin", "HOME=/", "TMPDIR=/tmp", "GOTRACEBACK=all"}
 	cmd.Stdout, cmd.Stderr = results, results
 	if err := cmd.Start(); err != nil {

@@ -22,14 +22,12 @@ import (
 func TestR50_ExclusiveNetnsModeAndBack(t *testing.T) {
 	withRDMA(t)
 	rxe(t, "rxe0", "d0")
-	n := startNode(t, hostNetns)
+	// The kernel tells nobody of the mode's change: the next event or the resync finds it.
+	n := startNode(t, hostNetns, "--resync-interval=2s")
 	n.listed(each, 2, 2)
 	t.Cleanup(func() { must(t, netlink.RdmaSystemSetNetnsMode("shared")) })
 	// Name spaces of earlier tests end a little later than their processes.
 	eventually(t, "exclusive mode", func() bool { return netlink.RdmaSystemSetNetnsMode("exclusive") == nil })
-
-	// The kernel tells nobody of the mode's change: the next event or resync finds it.
-	rxe(t, "rxe1", "d1")
 	n.listed(each, 0, 0)
 	s := n.watch.await("exclusive mode", func(s *discoveryv1.Snapshot) bool {
 		return s.GetNode().GetNetnsMode() == discoveryv1.NetnsMode_NETNS_MODE_EXCLUSIVE
@@ -59,7 +57,6 @@ func TestR50_ExclusiveNetnsModeAndBack(t *testing.T) {
 	}
 
 	must(t, netlink.RdmaSystemSetNetnsMode("shared"))
-	must(t, netlink.RdmaLinkDel("rxe1"))
 	n.listed(each, 2, 2)
 	n.listed(pool, 10, 10)
 }

@@ -7,6 +7,7 @@ package guest
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -44,6 +45,34 @@ func TestR25_ModulesLoadedAfterTheStart(t *testing.T) {
 	must(t, netlink.RdmaLinkAdd("rxe0", "rxe", "d0"))
 	n.listed(pool, 10, 10)
 	n.listed(each, 2, 2)
+}
+
+// The modules behind rdma_cm and umad come and go without their devices.
+func TestModulesOfDeviceFilesLoadedLater(t *testing.T) {
+	withRDMA(t)
+	unload(t, "rdma_ucm", "ib_umad")
+	rxe(t, "rxe0", "d0")
+	for name, where := range map[string]netns{"HostNetns": hostNetns, "PodNetns": podNetns} {
+		t.Run(name, func(t *testing.T) {
+			n := startNode(t, where)
+			n.listed(each, 0, 0)
+			n.watch.await("no rdma_cm", func(s *discoveryv1.Snapshot) bool {
+				return strings.Contains(reasons(device(s, "rxe0").GetReasons()), "NO_RDMA_CM")
+			})
+			begin := time.Now()
+			load(t, "rdma_ucm", "ib_umad")
+			n.listed(each, 2, 2)
+			n.listed(pool, 10, 10)
+			if took := time.Since(begin); took > patience/2 {
+				t.Errorf("only a resync has found the module: %v", took)
+			}
+			if got := devicePaths(n.allocate(each, "rxe0")); len(got) != 3 {
+				t.Errorf("a container is given %v", got)
+			}
+			unload(t, "rdma_ucm", "ib_umad")
+			n.listed(each, 0, 0)
+		})
+	}
 }
 
 func reasons(all []*discoveryv1.Reason) string {

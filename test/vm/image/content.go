@@ -107,7 +107,7 @@ func (r recipe) addTools(archive *Archive, root string) error {
 func libraries(root, file string) ([]string, error) {
 	f, err := elf.Open(file)
 	if err != nil {
-		return nil, nil //nolint:nilerr // a text file
+		return nil, nil // a text file
 	}
 	defer f.Close()
 	var names []string
