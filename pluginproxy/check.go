@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +17,7 @@ import (
 	"github.com/rdma-relay/rdma-relay/internal/cli"
 	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/config"
 	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/resource"
+	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/status"
 	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/subscribe"
 	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
 )
@@ -56,7 +54,7 @@ registered.`,
 			if err != nil {
 				return err
 			}
-			return printResources(cmd.OutOrStdout(), resource.Build(cfg, snapshot, resource.Options{}))
+			return status.WriteResources(cmd.OutOrStdout(), resource.Build(cfg, snapshot, resource.Options{}), colours(cmd.OutOrStdout()))
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", defaultConfig, "configuration file, JSON or YAML")
@@ -104,43 +102,4 @@ func firstSnapshot(ctx context.Context, socket string, timeout time.Duration) (*
 			return nil, ctx.Err()
 		}
 	}
-}
-
-// printResources says what each resource would expose.
-func printResources(w io.Writer, resources []*resource.Resource) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for i, r := range resources {
-		if i > 0 {
-			_, _ = fmt.Fprintln(tw)
-		}
-		_, _ = fmt.Fprintf(tw, "%s: %d devices behind %d HCAs\n", r.Name, len(r.Devices), len(r.HCAs))
-		others := alsoIn(r)
-		for _, h := range r.HCAs {
-			_, _ = fmt.Fprintf(tw, "  selected\t%s\t%s\t%s%s\n", h.Name, h.PCIAddress, healthWord(h), others[h.Name])
-		}
-		for _, l := range r.LeftOut {
-			_, _ = fmt.Fprintf(tw, "  left out\t%s\t\t%s\n", l.Device, l.Rule)
-		}
-		for _, hint := range r.Hints {
-			_, _ = fmt.Fprintf(tw, "  hint: %s\n", hint)
-		}
-	}
-	return tw.Flush()
-}
-
-// alsoIn says by device which other resources have it.
-func alsoIn(r *resource.Resource) map[string]string {
-	others := make(map[string]string, len(r.Shared))
-	for _, s := range r.Shared {
-		names := slices.DeleteFunc(slices.Clone(s.Resources), func(name string) bool { return name == r.Name })
-		others[s.Device] = "; also in " + strings.Join(names, ", ")
-	}
-	return others
-}
-
-func healthWord(h resource.HCA) string {
-	if h.Healthy {
-		return "healthy"
-	}
-	return "unhealthy: " + h.Reason
 }

@@ -158,7 +158,7 @@ func serve(ctx context.Context, f serveFlags, log *slog.Logger) error {
 	}
 	middle := relay.New(
 		relay.Sources{Config: cfg, Discovery: discovery, Kubelet: dir},
-		relay.Options{StaleAfter: f.staleAfter, ObserveAllocation: observe}, log)
+		relay.Options{NodeName: nodeName(), StaleAfter: f.staleAfter, ObserveAllocation: observe}, log)
 	if err := status.Register(metrics, middle); err != nil {
 		return err
 	}
@@ -179,4 +179,17 @@ func serve(ctx context.Context, f serveFlags, log *slog.Logger) error {
 	err = group.Wait()
 	log.Info("pluginproxy ends")
 	return err
+}
+
+// nodeName is what the status page calls the node: the name that the pod was given
+// or, without, the host's, which in a pod is the pod's.
+func nodeName() string {
+	if name := os.Getenv("NODE_NAME"); name != "" {
+		return name
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
 }

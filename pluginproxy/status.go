@@ -9,14 +9,15 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
-	"text/tabwriter"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/rdma-relay/rdma-relay/internal/cli"
 	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/relay"
+	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/status"
 )
 
 func statusCommand() *cobra.Command {
@@ -26,7 +27,8 @@ func statusCommand() *cobra.Command {
 		Short: "Ask a running pluginproxy what it serves and why",
 		Long: `Ask a running pluginproxy what it serves and why.
 
-Exit code 0 when it answers, whatever it says; 1 when it does not.`,
+Exit code 0 when it answers, whatever it says; 1 when it does not. Colours are
+used on a terminal only, and not with NO_COLOR set.`,
 		Example: `  pluginproxy status
   kubectl -n rdma-relay exec POD -c pluginproxy -- pluginproxy status -o json`,
 		Args: cli.NoArgs,
@@ -46,7 +48,7 @@ Exit code 0 when it answers, whatever it says; 1 when it does not.`,
 			if err := json.Unmarshal(body, &rep); err != nil {
 				return fmt.Errorf("read the answer of %s: %w", address, err)
 			}
-			return printStatus(cmd.OutOrStdout(), &rep)
+			return status.WriteText(cmd.OutOrStdout(), &rep, time.Now(), colours(cmd.OutOrStdout()))
 		},
 	}
 	cmd.Flags().StringVar(&address, "metrics-address", defaultMetrics, "the --metrics-address of the running pluginproxy")
@@ -71,10 +73,11 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
+	req.Header.Set("Accept", "application/json")
 	// A transport of its own: no proxy stands between here and this node.
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("no pluginproxy answers: %w", err)
+		return nil, fmt.Errorf("no pluginproxy answers; if it has ended, its log says why: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -84,70 +87,12 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 	return body, err
 }
 
-// printStatus is the answer for people: first what is wrong, then the resources.
-func printStatus(w io.Writer, rep *relay.Report) error {
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
-	if rep.Ready {
-		p("ready: every resource has a session with kubelet\n")
-	} else {
-		p("NOT READY\n")
-		for _, m := range rep.Missing {
-			p("  %s\n", m)
-		}
+// colours tells whether w is a terminal whose user wants colours (no-color.org).
+func colours(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
 	}
-	d := rep.Discovery
-	switch {
-	case !d.Connected:
-		p("discoveryd: not connected: %s\n", d.Problem)
-	default:
-		p("discoveryd: connected, version %s, generation %d, %d RDMA devices, netns mode %s\n", d.DaemonVersion, d.Generation, d.Devices, d.NetnsMode)
-	}
-	if d.Generation > 0 {
-		p("last scan:  %s ago%s\n", time.Duration(d.AgeSeconds*float64(time.Second)).Round(time.Second), map[bool]string{true: " (STALE: all devices unhealthy)"}[d.Stale])
-	}
-	for _, r := range d.NodeReasons {
-		p("node:       %s\n", r)
-	}
-	if rep.Config.Problem != "" {
-		p("config:     REFUSED, the one of %s stays in force: %s\n", rep.Config.LoadedAt.Format(time.RFC3339), rep.Config.Problem)
-	}
-	for _, warning := range rep.Config.Warnings {
-		p("config:     warning: %s\n", warning)
-	}
-	p("\n")
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(tw, "RESOURCE\tDEVICES\tHEALTHY\tHCAS\tSESSION\tREGISTRATIONS\tALLOCATIONS")
-	for _, r := range rep.Resources {
-		_, _ = fmt.Fprintf(tw, "%s\t%d\t%d\t%d/%d\t%s\t%d\t%d\n", r.Name, r.Devices, r.Healthy, r.HealthyHCAs, len(r.HCAs),
-			map[bool]string{true: "live", false: "none"}[r.Session], r.Counters.RegistrationsOK, r.Counters.AllocationsOK)
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	for i := range rep.Resources {
-		printWhy(p, &rep.Resources[i])
-	}
-	return nil
-}
-
-// printWhy says why a resource has less than one might expect.
-func printWhy(p func(string, ...any), r *relay.ResourceReport) {
-	var lines []string
-	if !r.Session {
-		lines = append(lines, "no session: "+r.Problem)
-	}
-	for _, h := range r.HCAs {
-		if !h.Healthy {
-			lines = append(lines, h.Name+" is unhealthy: "+h.Reason)
-		}
-	}
-	for _, l := range r.LeftOut {
-		lines = append(lines, l.Device+" is left out: "+l.Rule)
-	}
-	for _, h := range r.Hints {
-		lines = append(lines, "hint: "+h)
-	}
-	if len(lines) > 0 {
-		p("\n%s\n  %s\n", r.Name, strings.Join(lines, "\n  "))
-	}
+	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
+	return err == nil
 }

@@ -104,20 +104,17 @@ func TestCheckShowsWhatEachResourceWouldExpose(t *testing.T) {
 		rdma/pool: 10 devices behind 2 HCAs
 		selected mlx5_0 0000:3b:00.0 healthy
 		selected mlx5_1 0000:3b:01.0 healthy; also in rdma/second
-		left out mlx5_2 unusable: /dev/infiniband/rdma_cm is missing; load the kernel module rdma_ucm
+		left out: mlx5_2: unusable: /dev/infiniband/rdma_cm is missing; load the kernel module rdma_ucm
 		hint: 1 device…
 
 		rdma/second: 1 devices behind 1 HCAs
 		selected mlx5_1 0000:3b:01.0 unhealthy: no port is ACTIVE (port 1: no carrier); also in rdma/pool
-		left out mlx5_0 rdmaDevices…
-		left out mlx5_2 rdmaDevices…
+		left out: mlx5_0, mlx5_2: rdmaDevices is not one of mlx5_1
 		hint: 1 device…
 		hint: all devices are unhealthy; mlx5_1: no port is ACTIVE (port 1: no carrier)
 
 		rdma/none: 0 devices behind 0 HCAs
-		left out mlx5_0 ifNames…
-		left out mlx5_1 ifNames…
-		left out mlx5_2 ifNames…
+		left out: mlx5_0 (ens0np0), mlx5_1 (ens1np0), mlx5_2 (ens2np0): ifNames is not one of ens9
 		hint: selectors.ifNames: this node has no RDMA device with the network device ens9`)
 }
 
@@ -158,6 +155,10 @@ func answering(t *testing.T, code int, body []byte) (address string) {
 func sample() relay.Report {
 	return relay.Report{
 		Version: "v1", Missing: []string{"resource rdma/none has no session with kubelet: waiting for kubelet.sock"},
+		Problems: []string{"the node: no RDMA subsystem"},
+		Node:     relay.NodeReport{Name: "gpu-7", KernelRelease: "6.12.0", Modules: []relay.ModuleReport{{Name: "ib_umad", Present: true}, {Name: "ib_uverbs"}}},
+		Kubelet:  relay.KubeletReport{Dir: "/dp"},
+		Changes:  []relay.Change{{At: time.Now().Add(-60 * 24 * time.Hour), Kind: relay.KindSession, Resource: "rdma/hca", Text: "began"}},
 		Config: relay.ConfigReport{
 			Hash: "0123", LoadedAt: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), Problem: "config.json:1:2: bad", Warnings: []string{"a warning"},
 		},
@@ -166,12 +167,12 @@ func sample() relay.Report {
 		},
 		Resources: []relay.ResourceReport{
 			{
-				Name: "rdma/hca", Devices: 10, Healthy: 8, HealthyHCAs: 1, Session: true, Registered: true,
+				Name: "rdma/hca", Why: "1 of 2 HCAs unhealthy: mlx5_1: no port is ACTIVE", Devices: 10, Healthy: 8, HealthyHCAs: 1, Session: true, Registered: true,
 				HCAs:    []resource.HCA{{Name: "mlx5_0", Healthy: true}, {Name: "mlx5_1", Reason: "no port is ACTIVE"}},
 				LeftOut: []resource.LeftOut{{Device: "mlx5_2", Rule: "vendors"}}, Hints: []string{"a hint"},
 				Counters: relay.Counters{RegistrationsOK: 2, AllocationsOK: 5},
 			},
-			{Name: "rdma/none", Problem: "waiting for kubelet.sock"},
+			{Name: "rdma/none", Why: "kubelet shows 0: no session: waiting for kubelet.sock", Problem: "waiting for kubelet.sock"},
 		},
 	}
 }
@@ -186,36 +187,53 @@ func TestStatusTellsPeopleWhatIsWrongFirst(t *testing.T) {
 	same(t, "status", stdout, `
 		NOT READY
 		resource rdma/none has no session with kubelet: waiting for kubelet.sock
-		discoveryd: connected, version v2, generation 7, 3 RDMA devices, netns mode shared
-		last scan: 12s ago
-		node: no RDMA subsystem
-		config: REFUSED, the one of 2026-11-30T12:00:00Z stays in force: config.json:1:2: bad
-		config: warning: a warning
+		problem: the node: no RDMA subsystem
+		warning: configuration: a warning
 
-		RESOURCE DEVICES HEALTHY HCAS SESSION REGISTRATIONS ALLOCATIONS
+		RESOURCE DEVICES HEALTHY HCAS SESSION SINCE REGISTRATIONS ALLOCATIONS
 		rdma/hca 10 8 1/2 live 2 5
 		rdma/none 0 0 0/0 none 0 0
 
-		rdma/hca
-		mlx5_1 is unhealthy: no port is ACTIVE
-		mlx5_2 is left out: vendors
+		rdma/hca: 1 of 2 HCAs unhealthy: mlx5_1: no port is ACTIVE
+		unhealthy: mlx5_1: no port is ACTIVE
+		selected: mlx5_0
 		hint: a hint
+		left out: mlx5_2: vendors
 
-		rdma/none
-		no session: waiting for kubelet.sock`)
+		rdma/none: kubelet shows 0: no session: waiting for kubelet.sock
+
+		node gpu-7
+		discoveryd connected, version v2
+		last scan 12s ago, generation 7
+		kubelet no kubelet.sock in /dp
+		configuration hash 0123, loaded…
+		RDMA devices 3
+		netns mode shared
+		kernel 6.12.0
+		modules ib_umad, ib_uverbs (does not answer)
+		pluginproxy version v1
+
+		LAST CHANGES
+		60…`)
 }
 
 func TestStatusOfANodeThatIsWell(t *testing.T) {
-	rep := relay.Report{Ready: true, Discovery: relay.DiscoveryReport{Problem: "discoveryd ended the stream", Generation: 3, AgeSeconds: 100, Stale: true}}
+	rep := relay.Report{Ready: true, Kubelet: relay.KubeletReport{Present: true}, Discovery: relay.DiscoveryReport{NetnsMode: "shared", Problem: "discoveryd ended the stream", Generation: 3, AgeSeconds: 100, Stale: true}}
 	body, err := json.Marshal(rep)
 	must(t, err)
 	_, stdout, _ := run(t, "status", "--metrics-address", answering(t, http.StatusOK, body))
 	same(t, "status", stdout, `
 		ready: every resource has a session with kubelet
-		discoveryd: not connected: discoveryd ended the stream
-		last scan: 1m40s ago (STALE: all devices unhealthy)
 
-		RESOURCE DEVICES HEALTHY HCAS SESSION REGISTRATIONS ALLOCATIONS`)
+		RESOURCE DEVICES HEALTHY HCAS SESSION SINCE REGISTRATIONS ALLOCATIONS
+
+		discoveryd not connected
+		last scan 1m40s ago, generation 3 (stale)
+		kubelet kubelet.sock is there
+		configuration hash
+		RDMA devices 0
+		netns mode shared
+		pluginproxy version`)
 }
 
 func TestStatusAsJSONIsTheAnswerItself(t *testing.T) {

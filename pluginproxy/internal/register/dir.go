@@ -106,6 +106,10 @@ func (d *Dir) Deleted() bool {
 // another is seen or it is gone.
 func (d *Dir) Kubelet() (Generation, <-chan struct{}) { return d.kubelet.Get() }
 
+// Pending is a Keeper's Problem between kubelet's coming and what comes of it: no
+// news by itself.
+func (d *Dir) Pending() string { return d.pending }
+
 // waiting says what there is to wait for. Where somebody else's permissions stand in
 // the way it is they that must be told of.
 func (d *Dir) waiting() error {

@@ -8,7 +8,6 @@ package relay
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +35,8 @@ type Sources struct {
 
 // Options are a Relay's settings; the zero value is what a real node wants.
 type Options struct {
+	// NodeName is what reports call the node.
+	NodeName string
 	// StaleAfter makes all devices unhealthy when the last completed scan is older.
 	// 0: never.
 	StaleAfter time.Duration
@@ -55,6 +56,7 @@ type Relay struct {
 	log     *slog.Logger
 	sockets *register.Names
 	left    map[string]time.Time // when a resource that was taken out was let go; Run's own
+	journal journal
 
 	mu      sync.Mutex
 	serving map[string]*served
@@ -98,6 +100,8 @@ func (r *Relay) Run(ctx context.Context) {
 		applied   input
 		resources []*resource.Resource
 	)
+	first, _ := r.src.Discovery.Get()
+	told := seen{lost: first.Problem}
 	for {
 		cfg, cfgChanged := r.src.Config.Get()
 		disc, discChanged := r.src.Discovery.Get()
@@ -113,6 +117,7 @@ func (r *Relay) Run(ctx context.Context) {
 			}
 			timer.Reset(r.next(now, disc, earliest(resources)))
 		}
+		told = r.note(told, cfg, disc)
 		select {
 		case <-ctx.Done():
 			return
@@ -166,6 +171,7 @@ func (r *Relay) apply(ctx context.Context, resources []*resource.Resource, stale
 			delete(r.serving, name)
 			gone = append(gone, s)
 			r.log.Info("resource removed", "resource", name)
+			r.journal.add(KindResource, name, "removed from the configuration")
 		}
 	}
 	for _, res := range resources {
@@ -212,6 +218,9 @@ func (r *Relay) serve(ctx context.Context, res *resource.Resource) *served {
 	ctx, s.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(s.ended)
+		var following sync.WaitGroup
+		defer following.Wait()
+		following.Go(func() { r.follow(ctx, s) })
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		select {
@@ -241,17 +250,6 @@ func (r *Relay) stopAll() {
 	}
 	r.mu.Unlock()
 	stop(all)
-}
-
-// say logs what a resource exposes, when that has changed or is so for another
-// reason.
-func (r *Relay) say(before, after *resource.Resource) {
-	if before != nil && count(before) == count(after) && slices.Equal(before.Hints, after.Hints) {
-		return
-	}
-	c := count(after)
-	r.log.Info("resource", "resource", after.Name, "devices", c.Devices, "healthy", c.Healthy,
-		"hcas", c.HCAs, "healthy_hcas", c.HealthyHCAs, "hints", after.Hints)
 }
 
 // Counts are the numbers of a resource.

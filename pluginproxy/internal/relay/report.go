@@ -19,11 +19,19 @@ type Report struct {
 	// Ready: a snapshot is here and every resource has a live session.
 	Ready bool `json:"ready"`
 	// Missing says in sentences what is missing for that.
-	Missing   []string         `json:"missing,omitempty"`
+	Missing []string `json:"missing,omitempty"`
+	// Problems say what is wrong with the node, discoveryd, kubelet's directory or the
+	// configuration file, and what to do; a program that is ready may have some.
+	Problems  []string         `json:"problems,omitempty"`
+	Node      NodeReport       `json:"node"`
 	Config    ConfigReport     `json:"config"`
 	Discovery DiscoveryReport  `json:"discovery"`
 	Kubelet   KubeletReport    `json:"kubelet"`
 	Resources []ResourceReport `json:"resources"`
+	// Devices are all of the snapshot; filled by Detail.
+	Devices []DeviceReport `json:"devices,omitempty"`
+	// Changes are the last ones, the newest first.
+	Changes []Change `json:"changes,omitempty"`
 
 	// Snapshot is the last one, nil before the first.
 	Snapshot *discoveryv1.Snapshot `json:"-"`
@@ -73,6 +81,11 @@ type KubeletReport struct {
 // ResourceReport is the state of one resource.
 type ResourceReport struct {
 	Name string `json:"name"`
+	// Why says in one sentence what keeps the resource below what its configuration
+	// asks for; empty when nothing does.
+	Why string `json:"why,omitempty"`
+	// Waiting: nothing is known of the resource's devices yet.
+	Waiting bool `json:"waiting,omitempty"`
 	// Devices is the length of the list for kubelet, Healthy how many of them are.
 	Devices int `json:"devices"`
 	Healthy int `json:"healthy"`
@@ -128,14 +141,12 @@ func (r *Relay) Report() Report {
 		},
 		Kubelet: KubeletReport{Dir: r.src.Kubelet.Path(), Watched: r.src.Kubelet.Watched(),
 			Present: kubelet.Present(), Deleted: r.src.Kubelet.Deleted()},
+		Node:      node(r.opts.NodeName, disc.Snapshot.GetNode()),
 		Resources: []ResourceReport{},
+		Changes:   r.journal.list(),
 		Snapshot:  disc.Snapshot,
 	}
-	for _, d := range disc.Snapshot.GetDevices() {
-		if d.GetName() != "" {
-			rep.Discovery.Devices++
-		}
-	}
+	rep.Discovery.Devices = rdmaDevices(disc.Snapshot)
 	for _, reason := range disc.Snapshot.GetNode().GetReasons() {
 		rep.Discovery.NodeReasons = append(rep.Discovery.NodeReasons, reason.GetMessage())
 	}
@@ -146,6 +157,15 @@ func (r *Relay) Report() Report {
 	}
 	r.mu.Unlock()
 	rep.Missing = rep.missing(len(cfg.Config.Resources))
+	if len(rep.Resources) == 0 {
+		for i := range cfg.Config.Resources {
+			rep.Resources = append(rep.Resources, ResourceReport{Name: cfg.Config.Resources[i].Name(), Waiting: true})
+		}
+	}
+	rep.Problems = rep.problems()
+	for i := range rep.Resources {
+		rep.Resources[i].Why = rep.Resources[i].why(&rep.Discovery)
+	}
 	rep.Ready = len(rep.Missing) == 0
 	return rep
 }

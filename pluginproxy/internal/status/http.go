@@ -3,12 +3,9 @@
 package status
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 )
 
 // text makes a label value of what came from outside; Prometheus refuses a scrape
@@ -44,7 +40,7 @@ func AllocationSeconds(reg prometheus.Registerer) (func(time.Duration), error) {
 	return func(d time.Duration) { h.Observe(d.Seconds()) }, reg.Register(h)
 }
 
-// Handler answers /metrics, /healthz, /readyz and /statusz.
+// Handler answers /metrics, /healthz, /readyz, and / and /statusz alike.
 func Handler(from Reporter, metrics prometheus.Gatherer, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{
@@ -76,12 +72,9 @@ func Handler(from Reporter, metrics prometheus.Gatherer, log *slog.Logger) http.
 		}
 		writeText(w, code, strings.Join(lines, "\n")+"\n")
 	})
-	mux.HandleFunc("GET /statusz", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		_ = enc.Encode(from.Report()) // the peer has gone
-	})
+	state := statusz{from: from, page: newPage(), log: log}
+	mux.Handle("GET /statusz", state)
+	mux.Handle("GET /{$}", state)
 	return mux
 }
 
@@ -90,54 +83,4 @@ func writeText(w http.ResponseWriter, code int, body string) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
 	_, _ = fmt.Fprint(w, body) // the peer has gone
-}
-
-const (
-	// retryListen is how long to wait before a taken address is tried again.
-	retryListen = 10 * time.Second
-	// maxConns bounds the open connections, so that a flood can't take the memory
-	// and the file descriptors that devices are served with.
-	maxConns = 64
-)
-
-// Serve answers on address with handler until ctx ends. Devices matter more than
-// metrics: an address that can't be had is said once and tried again.
-func Serve(ctx context.Context, address string, handler http.Handler, log *slog.Logger) {
-	serve(ctx, address, handler, retryListen, log)
-}
-
-func serve(ctx context.Context, address string, handler http.Handler, retry time.Duration, log *slog.Logger) {
-	server := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      30 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	said := false
-	for ctx.Err() == nil {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-		if err == nil {
-			log.Info("serving metrics and health", "address", listener.Addr().String())
-			said = false
-			err = server.Serve(netutil.LimitListener(listener, maxConns))
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if !said {
-			log.Error("no metrics or health: the address can't be served; devices are served all the same",
-				"address", address, "error", err, "retry", retry)
-			said = true
-		}
-		timer := time.NewTimer(retry)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
-	}
 }

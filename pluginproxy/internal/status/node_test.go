@@ -55,7 +55,9 @@ func sample() *reporter {
 		Version:   "v1",
 		Missing:   []string{"resource rdma/none has no session with kubelet: waiting"},
 		Config:    relay.ConfigReport{Hash: "0123456789abcdef"},
-		Discovery: relay.DiscoveryReport{Connected: true, Generation: 7, AgeSeconds: 1.5, ScanSeconds: 0.25, NetnsMode: "shared"},
+		Node:      relay.NodeReport{Name: "gpu-7", KernelRelease: "6.12.0"},
+		Changes:   []relay.Change{{At: time.Now(), Kind: relay.KindSession, Resource: "rdma/hca", Text: "began"}},
+		Discovery: relay.DiscoveryReport{Connected: true, DaemonVersion: "v2", Generation: 7, AgeSeconds: 1.5, ScanSeconds: 0.25, NetnsMode: "shared"},
 		Snapshot:  snapshot,
 		Resources: []relay.ResourceReport{
 			{
