@@ -27,6 +27,11 @@ func listCommand() *cobra.Command {
 
 Without --socket the host is scanned once. With --socket the daemon is asked.
 
+The table has one line for each device. Where the ports of a device differ, their
+values have slashes between them, in the order of PORTS; *4 stands for four alike.
+GB/S is the port's speed in Gb/s. A device with nothing under REASONS is well; what
+the reasons mean, and what to do, stands below the table.
+
 -o json and -o yaml give the message Snapshot of proto/discovery/v1 with the field
 names of the .proto file. Lists are there when empty, and 64-bit numbers are strings.`,
 		Args: cli.NoArgs,

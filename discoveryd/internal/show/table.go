@@ -1,189 +1,162 @@
-// The table: a line for each port, then what is wrong, then the functions that
-// have no RDMA device.
+// The table: a line for each device, then what the reasons in it mean, then the
+// functions that have no RDMA device.
 //
 // SPDX-License-Identifier: Apache-2.0
 
 package show
 
 import (
+	"fmt"
 	"io"
-	"path"
-	"strconv"
+	"slices"
 	"strings"
-	"unicode/utf8"
 
 	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
 )
 
-func printTable(w io.Writer, s *discoveryv1.Snapshot) error { return table(w, s, false) }
+// column is one column of the devices.
+type column struct {
+	title string
+	cell  func(d *discoveryv1.Device) string
+}
 
-func printWide(w io.Writer, s *discoveryv1.Snapshot) error { return table(w, s, true) }
+// ports makes a column of what is said of each port.
+func ports(title string, cell func(*discoveryv1.Port) string) column {
+	return column{title, func(d *discoveryv1.Device) string { return ofPorts(d.GetPorts(), cell) }}
+}
 
-func table(out io.Writer, s *discoveryv1.Snapshot, wide bool) error {
-	devices := grid{columns(wide)}
-	without := grid{}
-	for _, d := range s.GetDevices() {
-		if d.GetName() != "" {
-			devices.addDevice(d, wide)
+// parent makes a column of what is said of the parent.
+func parent(title string, cell func(*discoveryv1.Parent) string) column {
+	return column{title, func(d *discoveryv1.Device) string { return or(cell(d.GetParent()), none) }}
+}
+
+// columns are those of the table.
+func columns() []column {
+	return []column{
+		{"NAME", (*discoveryv1.Device).GetName},
+		{"KIND", kind},
+		parent("PCI", (*discoveryv1.Parent).GetPciAddress),
+		parent("NUMA", numa),
+		{"PORTS", func(d *discoveryv1.Device) string { return portNumbers(d.GetPorts()) }},
+		ports("LINK", linkLayer),
+		ports("STATE", state),
+		ports("GB/S", speed),
+		ports("NETDEV", portNets),
+		{"FILES", func(d *discoveryv1.Device) string { return files(d.GetCharDevices()) }},
+		{"REASONS", func(d *discoveryv1.Device) string { return codes(d.GetReasons()) }},
+	}
+}
+
+// wideColumns are what the wide table has before the reasons.
+func wideColumns() []column {
+	return []column{
+		parent("DRIVER", (*discoveryv1.Parent).GetDriver),
+		parent("ID", func(p *discoveryv1.Parent) string { return ids(p.GetVendorId(), p.GetDeviceId()) }),
+		parent("SUBSYSTEM", func(p *discoveryv1.Parent) string { return ids(p.GetSubsystemVendorId(), p.GetSubsystemDeviceId()) }),
+		parent("PF", above),
+		parent("ROOT", (*discoveryv1.Parent).GetPcieRoot),
+		ports("PHYSICAL", physState),
+		{"NODE GUID", func(d *discoveryv1.Device) string { return or(d.GetNodeGuid(), none) }},
+		{"FIRMWARE", func(d *discoveryv1.Device) string { return or(d.GetFirmwareVersion(), none) }},
+		{"OTHER NETDEVS", func(d *discoveryv1.Device) string { return netNames(d.GetOtherNetDevices()) }},
+	}
+}
+
+func printTable(w io.Writer, s *discoveryv1.Snapshot) error { return table(w, s, columns(), "") }
+
+func printWide(w io.Writer, s *discoveryv1.Snapshot) error {
+	all := columns()
+	for i := range all {
+		if all[i].title == "GB/S" {
+			all[i] = ports("RATE", rate)
+		}
+	}
+	end := len(all) - 1
+	return table(w, s, slices.Concat(all[:end], wideColumns(), all[end:]), nodeLine(s.GetNode()))
+}
+
+func table(out io.Writer, s *discoveryv1.Snapshot, columns []column, end string) error {
+	devices := slices.Clone(s.GetDevices())
+	slices.SortStableFunc(devices, func(a, b *discoveryv1.Device) int { return natural(a.GetName(), b.GetName()) })
+	rows, without := grid{{}}, grid{{"PCI", "ID", "DRIVER", "NUMA", "NETDEV", "REASONS"}}
+	for _, c := range columns {
+		rows[0] = append(rows[0], c.title)
+	}
+	for _, d := range devices {
+		p := d.GetParent()
+		if d.GetName() == "" {
+			without = append(without, []string{
+				or(p.GetPciAddress(), none), ids(p.GetVendorId(), p.GetDeviceId()), or(p.GetDriver(), none), numa(p), netNames(d.GetOtherNetDevices()), codes(d.GetReasons()),
+			})
 			continue
 		}
-		p := d.GetParent()
-		without = append(without, []string{"  " + p.GetPciAddress(), p.GetVendorId() + ":" + p.GetDeviceId(),
-			or(p.GetDriver(), "(no driver)"), netNames(d.GetOtherNetDevices())})
+		row := make([]string, 0, len(columns))
+		for _, c := range columns {
+			row = append(row, c.cell(d))
+		}
+		rows = append(rows, row)
 	}
-	if len(devices) == 1 {
-		devices = grid{{"No RDMA devices."}}
+	text := rows.String()
+	if len(rows) == 1 {
+		text = "No RDMA devices.\n"
 	}
-	text := devices.String()
-	if limits := limits(s); len(limits) > 0 {
-		text += "\nLimits:\n" + limits.String()
+	if limits := limits(s.GetNode(), devices); len(limits) > 0 {
+		text += "\nLimits:\n" + limits.indented()
 	}
-	if len(without) > 0 {
-		text += "\nNetwork functions without an RDMA device:\n" + without.String()
+	if len(without) > 1 {
+		text += "\nNetwork functions without an RDMA device:\n" + without.indented()
 	}
-	_, err := io.WriteString(out, text)
+	_, err := io.WriteString(out, text+end)
 	return err
 }
 
-// grid is rows of cells, aligned when printed.
-type grid [][]string
-
-// String pads all cells of a column to the same width.
-func (g grid) String() string {
-	var widths []int
-	for _, row := range g {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	var b strings.Builder
-	for _, row := range g {
-		line := ""
-		for i, cell := range row {
-			line += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-	return b.String()
-}
-
-func columns(wide bool) []string {
-	names := []string{"NAME", "PCI", "KIND", "DRIVER", "NUMA", "PORT", "LINK", "STATE", "RATE", "NETDEV", "FILES"}
-	if wide {
-		names = append(names, "ID", "NODE GUID", "FIRMWARE", "PHYSICAL", "PF", "OTHER NETDEVS")
-	}
-	return names
-}
-
-// addDevice adds a row for each port; the first has the device's own facts.
-func (g *grid) addDevice(d *discoveryv1.Device, wide bool) {
-	ports := d.GetPorts()
-	if len(ports) == 0 {
-		ports = []*discoveryv1.Port{nil}
-	}
-	for i, port := range ports {
-		row := append(deviceCells(d, i == 0), portCells(port)...)
-		row = append(row, firstOnly(i == 0, fileNames(d.GetCharDevices())))
-		if wide {
-			row = append(row, wideCells(d, port, i == 0)...)
-		}
-		*g = append(*g, row)
-	}
-}
-
-func deviceCells(d *discoveryv1.Device, first bool) []string {
-	if !first {
-		return []string{"", "", "", "", ""}
-	}
-	p := d.GetParent()
-	numa := "-"
-	if p.NumaNode != nil {
-		numa = strconv.Itoa(int(p.GetNumaNode()))
-	}
-	return []string{d.GetName(), or(p.GetPciAddress(), "-"), word(p.GetFunction().String(), "FUNCTION_KIND_"), or(p.GetDriver(), "-"), numa}
-}
-
-func firstOnly(first bool, cell string) string {
-	if first {
-		return cell
-	}
-	return ""
-}
-
-func portCells(port *discoveryv1.Port) []string {
-	if port == nil {
-		return []string{"-", "-", "-", "-", "-"}
-	}
-	return []string{
-		strconv.Itoa(int(port.GetNumber())), word(port.GetLinkLayer().String(), "LINK_LAYER_"),
-		word(port.GetState().String(), "PORT_STATE_"), or(port.GetRate(), "-"), netNames(port.GetNetDevices()),
-	}
-}
-
-func wideCells(d *discoveryv1.Device, port *discoveryv1.Port, first bool) []string {
-	p := d.GetParent()
-	physical := word(port.GetPhysState().String(), "PHYS_STATE_")
-	if !first {
-		return []string{"", "", "", physical, "", ""}
-	}
-	id := "-"
-	if p.GetVendorId() != "" {
-		id = p.GetVendorId() + ":" + p.GetDeviceId()
-	}
-	pf := or(p.GetPfAddress(), "-")
-	if p.VfIndex != nil {
-		pf += "#" + strconv.Itoa(int(p.GetVfIndex()))
-	}
-	return []string{id, or(d.GetNodeGuid(), "-"), or(d.GetFirmwareVersion(), "-"), physical, pf, netNames(d.GetOtherNetDevices())}
-}
-
-// limits are what is wrong with the node and with RDMA devices.
-func limits(s *discoveryv1.Snapshot) (g grid) {
-	add := func(what string, reasons []*discoveryv1.Reason) {
+// limits are what is wrong with the node and with RDMA devices; what several have in
+// common is said once.
+func limits(node *discoveryv1.Node, devices []*discoveryv1.Device) (g grid) {
+	type what struct{ code, message string }
+	var order []what
+	who := map[what][]string{}
+	add := func(name string, reasons []*discoveryv1.Reason) {
 		for _, r := range reasons {
-			g = append(g, []string{"  " + what, strings.TrimPrefix(r.GetCode().String(), "REASON_CODE_"), r.GetMessage()})
+			w := what{code(r), r.GetMessage()}
+			if who[w] == nil {
+				order = append(order, w)
+			}
+			who[w] = append(who[w], name)
 		}
 	}
-	add("(node)", s.GetNode().GetReasons())
-	for _, d := range s.GetDevices() {
+	add("(node)", node.GetReasons())
+	for _, d := range devices {
 		if d.GetName() != "" {
 			add(d.GetName(), d.GetReasons())
 		}
 	}
+	for _, w := range order {
+		g = append(g, []string{some(who[w]), w.code, w.message})
+	}
 	return g
 }
 
-// word makes a word for people of an enum value's name.
-func word(name, prefix string) string {
-	name = strings.ToLower(strings.TrimPrefix(name, prefix))
-	if name == "unspecified" {
-		return "-"
+// some names the first few.
+func some(names []string) string {
+	const most = 3
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ","), more)
 	}
-	return strings.ReplaceAll(name, "_", "-")
+	return strings.Join(names, ",")
 }
 
-func netNames(nets []*discoveryv1.NetDevice) string {
-	var names []string
-	for _, n := range nets {
-		names = append(names, n.GetName())
+// nodeLine tells what holds for the whole node.
+func nodeLine(n *discoveryv1.Node) string {
+	if n == nil {
+		return ""
 	}
-	return or(strings.Join(names, ","), "-")
-}
-
-func fileNames(files []*discoveryv1.CharDevice) string {
-	var names []string
-	for _, f := range files {
-		names = append(names, path.Base(f.GetPath()))
+	var loaded []string
+	for _, m := range n.GetModules() {
+		if m.GetPresent() {
+			loaded = append(loaded, m.GetName())
+		}
 	}
-	return or(strings.Join(names, ","), "-")
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
+	return fmt.Sprintf("\nNode: kernel %s, RDMA name spaces %s, modules %s\n", or(n.GetKernelRelease(), none),
+		word(n.GetNetnsMode().String(), "NETNS_MODE_"), or(strings.Join(loaded, " "), none))
 }
