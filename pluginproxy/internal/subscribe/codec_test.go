@@ -42,7 +42,7 @@ func TestEmptyDevicesByTheMillionCostNoMemory(t *testing.T) {
 func TestBombIsRefusedAndTheLastGoodSnapshotStands(t *testing.T) {
 	n := newNode(t)
 	m := &fakedaemon.Message{}
-	must(t, proto.Unmarshal(bomb(4*maxElements), m))
+	must(t, proto.Unmarshal(bomb(2*maxElements+64), m))
 	n.daemon(func(call int, stream fakedaemon.Stream) error {
 		if call == 1 {
 			return errors.Join(stream.Send(whole("a", 5)), stream.Send(m), wait(stream))

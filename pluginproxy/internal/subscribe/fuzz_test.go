@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/config"
 	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/resource"
@@ -71,12 +72,13 @@ func FuzzCheck(f *testing.F) {
 
 // useAsKubelet asks a resource for all that kubelet may ask for.
 func useAsKubelet(t *testing.T, r *resource.Resource) {
-	ids, seen := []string{}, map[string]bool{}
+	ids, seen, healthy := []string{}, map[string]bool{}, map[string]bool{}
 	for _, d := range r.Devices {
 		if d.ID == "" || seen[d.ID] || len(d.ID) > config.MaxIDBytes {
 			t.Errorf("%s: bad or doubled ID %q", r.Name, d.ID)
 		}
 		seen[d.ID] = true
+		healthy[d.ID] = d.Health == pluginapi.Healthy
 		ids = append(ids, d.ID)
 	}
 	_ = r.Preferred(ids, nil, 1)
@@ -84,8 +86,10 @@ func useAsKubelet(t *testing.T, r *resource.Resource) {
 	_, _ = r.Allocate([]string{"no such ID"})
 	for _, id := range ids {
 		answer, err := r.Allocate([]string{id})
+		if err != nil && healthy[id] {
+			t.Errorf("%s: ID %q is listed as healthy and refused: %v", r.Name, id, err)
+		}
 		if err != nil {
-			t.Errorf("%s: ID %q is listed and refused: %v", r.Name, id, err)
 			continue
 		}
 		for _, d := range answer.GetDevices() {
