@@ -56,7 +56,7 @@ func (d *Daemon) serveSocket(ctx context.Context, listener *unixsock.Listener) e
 		trouble = ""
 		d.log.Warn("the socket's file was removed; it has been made anew", "socket", d.opts.Socket)
 		d.closeSocket(listener)
-		<-served
+		_ = <-served // with the error that it was closed
 		listener, served = next, d.serveOn(next)
 	}
 }
