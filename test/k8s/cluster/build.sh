@@ -4,7 +4,8 @@
 #
 #   kube-apiserver …  built from the Kubernetes that test/k8s/go.mod pins
 #   containerd …      built from tools/containerd, helm from tools/helm
-#   etcd runc cni     those of this machine, or unpacked (not installed) from Debian's packages
+#   etcd runc cni prometheus promtool
+#                     those of this machine, or unpacked (not installed) from Debian's packages
 #   pod               the program of the pods that the tests make
 #   images            ours, by test/images/build.sh
 #
@@ -20,6 +21,7 @@ step() { printf '%4d s  %s\n' "$SECONDS" "$*"; }
 
 # fetch PACKAGE unpacks a package of Debian, or of what is like it.
 fetch() {
+	[ ! -e "$bin/deb/$1/usr" ] || return 0
 	command -v apt-get >/dev/null || fail "$1 is not here, and neither is apt-get to get it with"
 	step "download $1"
 	rm -rf "$bin/deb/$1" && mkdir -p "$bin/deb/$1"
@@ -48,6 +50,8 @@ have() {
 have etcd etcd-server /usr/bin/etcd
 have runc runc /usr/sbin/runc /usr/bin/runc
 have cni containernetworking-plugins /usr/lib/cni /opt/cni/bin
+have prometheus prometheus /usr/bin/prometheus
+have promtool prometheus /usr/bin/promtool
 
 # As the tests of this module are built, which is what makes one build cache do: no
 # -trimpath, no CGO_ENABLED of our own. The version is needed: kubelet and API server

@@ -124,6 +124,15 @@ func (h *sampleHost) describe(i int, files, links map[string]string) {
 	}
 }
 
+// setPort changes the state of the i-th HCA's port, as a pulled cable does.
+func (h *sampleHost) setPort(i int, state string) error {
+	path := filepath.Join(h.root, "sys/devices/pci0000:00", pciAddress(i), "infiniband", rdmaName(i), "ports/1/state")
+	if err := os.WriteFile(path+"~", []byte(state+"\n"), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+"~", path)
+}
+
 func mknod(path, number string) error {
 	var major, minor uint32
 	if _, err := fmt.Sscanf(number, "%d:%d", &major, &minor); err != nil {
