@@ -105,3 +105,15 @@ func TestPortThatIsBehindItsCarrierIsPolled(t *testing.T) {
 		expect(t, "state to look at when both are up", len(scanner.polled[0].unheard(heard)), 0)
 	}
 }
+
+// A network device in another name space is known by its name only, and not missed
+// again and again.
+func TestNetworkDeviceThatCanNotBeReadIsNotPolled(t *testing.T) {
+	h := hca(0)
+	h.Nets, h.Ports = []fakehost.Net{}, []fakehost.Port{{GIDNets: []string{"elsewhere0"}, GIDs: []string{"fe80::1"}}}
+	scanner := newScanner(t, newHost(t, h).Root())
+	s := scan(t, scanner)
+	expect(t, "network device", nets(device(t, s, "mlx5_0").GetPorts()[0].GetNetDevices()), "elsewhere0")
+	expect(t, "interval", scanner.PollInterval(false), 2*time.Second)
+	expect(t, "found", scanner.Poll(t.Context(), false).Any(), false)
+}
