@@ -48,6 +48,8 @@ type serveFlags struct {
 	registry       string
 	registration   string
 	metricsAddress string
+	webConfig      string
+	probeAddress   string
 	staleAfter     time.Duration
 }
 
@@ -80,6 +82,8 @@ the last snapshot goes on being served.`,
 	flags.StringVar(&f.registry, "plugins-registry-dir", "/var/lib/kubelet/plugins_registry", "kubelet's plugin registry, for --registration=watcher")
 	flags.StringVar(&f.registration, "registration", byCall, "how kubelet learns of the resources: register (we call it) or watcher (it watches its plugin registry)")
 	flags.StringVar(&f.metricsAddress, "metrics-address", defaultMetrics, "address of /metrics, /healthz, /readyz and /statusz; empty: none")
+	flags.StringVar(&f.webConfig, "web-config-file", "", "protect --metrics-address by TLS and passwords, as this web configuration file of Prometheus' exporter-toolkit says; empty: plain HTTP for everybody")
+	flags.StringVar(&f.probeAddress, "probe-address", "", "another address, always plain HTTP: /healthz and /readyz, and /statusz over loopback; empty: none")
 	flags.DurationVar(&f.staleAfter, "stale-after", 0, "make all devices unhealthy when discoveryd's last completed scan is older than this; 0: never")
 	return cmd
 }
@@ -106,15 +110,31 @@ func (f *serveFlags) check() error {
 	if err := checkSocket(f.socket); err != nil {
 		return err
 	}
-	if f.metricsAddress == "" {
+	return f.checkHTTP()
+}
+
+// checkHTTP finds what is wrong with the flags of the HTTP server.
+func (f *serveFlags) checkHTTP() error {
+	for _, one := range []struct{ flag, address string }{{"metrics-address", f.metricsAddress}, {"probe-address", f.probeAddress}} {
+		if one.address == "" {
+			continue
+		}
+		_, port, err := net.SplitHostPort(one.address)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
+			return cli.Usagef("--%s=%s: must be HOST:PORT or :PORT, or empty for none", one.flag, one.address)
+		}
+	}
+	if f.webConfig == "" {
 		return nil
 	}
-	_, port, err := net.SplitHostPort(f.metricsAddress)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
+	if f.metricsAddress == "" {
+		return cli.Usagef("--web-config-file=%s protects --metrics-address, which is empty", f.webConfig)
 	}
-	if err != nil {
-		return cli.Usagef("--metrics-address=%s: must be HOST:PORT or :PORT, or empty for none", f.metricsAddress)
+	if err := status.CheckWebConfig(f.webConfig); err != nil {
+		return cli.Usagef("--web-config-file=%s: %w", f.webConfig, err)
 	}
 	return nil
 }
@@ -171,10 +191,12 @@ func serve(ctx context.Context, f serveFlags, log *slog.Logger) error {
 	run(dir.Run)
 	run(middle.Run)
 	run(discovery.Run)
+	handler := status.Handler(middle, metrics, log)
 	if f.metricsAddress != "" {
-		run(func(ctx context.Context) {
-			status.Serve(ctx, f.metricsAddress, status.Handler(middle, metrics, log), log)
-		})
+		run(func(ctx context.Context) { status.Serve(ctx, f.metricsAddress, f.webConfig, handler, log) })
+	}
+	if f.probeAddress != "" {
+		run(func(ctx context.Context) { status.Serve(ctx, f.probeAddress, "", status.Probes(handler), log) })
 	}
 	err = group.Wait()
 	log.Info("pluginproxy ends")

@@ -28,7 +28,10 @@ func statusCommand() *cobra.Command {
 		Long: `Ask a running pluginproxy what it serves and why.
 
 Exit code 0 when it answers, whatever it says; 1 when it does not. Colours are
-used on a terminal only, and not with NO_COLOR set.`,
+used on a terminal only, and not with NO_COLOR set.
+
+Where pluginproxy serves with --web-config-file, ask its --probe-address: over
+loopback it answers without TLS and password.`,
 		Example: `  pluginproxy status
   kubectl -n rdma-relay exec POD -c pluginproxy -- pluginproxy status -o json`,
 		Args: cli.NoArgs,
@@ -51,7 +54,7 @@ used on a terminal only, and not with NO_COLOR set.`,
 			return status.WriteText(cmd.OutOrStdout(), &rep, time.Now(), colours(cmd.OutOrStdout()))
 		},
 	}
-	cmd.Flags().StringVar(&address, "metrics-address", defaultMetrics, "the --metrics-address of the running pluginproxy")
+	cmd.Flags().StringVar(&address, "metrics-address", defaultMetrics, "the --metrics-address of the running pluginproxy, or its --probe-address")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	return cmd
 }
@@ -80,11 +83,24 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 		return nil, fmt.Errorf("no pluginproxy answers; if it has ended, its log says why: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if protected(resp) {
+		return nil, fmt.Errorf("%s answered %s: it is protected by --web-config-file; ask pluginproxy's --probe-address instead, from inside its pod (--metrics-address=:%d with the chart)",
+			address, resp.Status, chartProbePort)
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s answered %s", address, resp.Status)
 	}
 	return body, err
+}
+
+// chartProbePort is the chart's metrics.webConfig.probePort.
+const chartProbePort = 9838
+
+// protected tells whether the answer comes from a port with TLS (net/http's answer to
+// who speaks plain HTTP there) or with passwords.
+func protected(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusBadRequest && resp.Header.Get("Content-Type") == ""
 }
 
 // colours tells whether w is a terminal whose user wants colours (no-color.org).

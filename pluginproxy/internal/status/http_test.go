@@ -156,7 +156,7 @@ func TestR80_AddressThatIsTakenIsSaidOnceAndTriedAgain(t *testing.T) {
 	reg := register(t, sample())
 	log := slog.New(slog.NewTextHandler(logs, nil))
 	const retry = 5 * time.Millisecond
-	stop := run(t, func(ctx context.Context) { serve(ctx, address, Handler(sample(), reg, log), retry, log) })
+	stop := run(t, func(ctx context.Context) { serve(ctx, address, "", Handler(sample(), reg, log), retry, log) })
 	until(t, "the complaint", func() bool { return logs.count("the address can't be served") == 1 })
 	several := time.NewTimer(10 * retry)
 	<-several.C
@@ -176,7 +176,7 @@ func TestR80_AddressThatIsTakenIsSaidOnceAndTriedAgain(t *testing.T) {
 
 func TestServeEndsWhileItWaitsForAnAddress(t *testing.T) {
 	stop := run(t, func(ctx context.Context) {
-		serve(ctx, "no such address", http.NotFoundHandler(), time.Hour, slog.New(slog.DiscardHandler))
+		serve(ctx, "no such address", "", http.NotFoundHandler(), time.Hour, slog.New(slog.DiscardHandler))
 	})
 	stop()
 }
@@ -184,7 +184,7 @@ func TestServeEndsWhileItWaitsForAnAddress(t *testing.T) {
 func TestServeEndsWithConnectionsOpen(t *testing.T) {
 	address := freeAddress(t)
 	stop := run(t, func(ctx context.Context) {
-		Serve(ctx, address, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+		Serve(ctx, address, "", http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 	})
 	until(t, "an answer", func() bool { code, _ := fetch(t.Context(), "http://"+address+"/"); return code == http.StatusNotFound })
 	conn, err := net.Dial("tcp", address)

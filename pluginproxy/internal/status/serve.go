@@ -21,22 +21,21 @@ const (
 	maxConns = 64
 )
 
-// Serve answers on address with handler until ctx ends. Devices matter more than
-// metrics: an address that can't be had is said once and tried again.
-func Serve(ctx context.Context, address string, handler http.Handler, log *slog.Logger) {
-	serve(ctx, address, handler, retryListen, log)
+// Serve answers on address with handler until ctx ends, protected by a web
+// configuration file ("" for none). Devices matter more than metrics: an address that
+// can't be had is said once and tried again.
+func Serve(ctx context.Context, address, webConfig string, handler http.Handler, log *slog.Logger) {
+	serve(ctx, address, webConfig, handler, retryListen, log)
 }
 
-func serve(ctx context.Context, address string, handler http.Handler, retry time.Duration, log *slog.Logger) {
-	server := newServer(handler, log)
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+func serve(ctx context.Context, address, webConfig string, handler http.Handler, retry time.Duration, log *slog.Logger) {
 	said := false
 	for ctx.Err() == nil {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		if err == nil {
 			log.Info("serving metrics and health", "address", listener.Addr().String())
 			said = false
-			err = server.Serve(newFairListener(listener, maxConns))
+			err = serveOn(ctx, newFairListener(listener, maxConns), webConfig, handler, log)
 		}
 		if ctx.Err() != nil {
 			return

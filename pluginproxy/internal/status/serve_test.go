@@ -23,7 +23,7 @@ func served(t *testing.T) (address string) {
 	address = freeAddress(t)
 	r := sample()
 	handler := Handler(r, register(t, r), slog.New(slog.DiscardHandler))
-	run(t, func(ctx context.Context) { Serve(ctx, address, handler, slog.New(slog.DiscardHandler)) })
+	run(t, func(ctx context.Context) { Serve(ctx, address, "", handler, slog.New(slog.DiscardHandler)) })
 	until(t, "an answer", func() bool { code, _ := fetch(t.Context(), "http://"+address+"/healthz"); return code == http.StatusOK })
 	return address
 }
