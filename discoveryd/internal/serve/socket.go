@@ -56,7 +56,9 @@ func (d *Daemon) serveSocket(ctx context.Context, listener *unixsock.Listener) e
 		trouble = ""
 		d.log.Warn("the socket's file was removed; it has been made anew", "socket", d.opts.Socket)
 		d.closeSocket(listener)
-		_ = <-served // with the error that it was closed
+		if err := <-served; err != nil {
+			d.log.Debug("the removed socket is no longer served", "error", err)
+		}
 		listener, served = next, d.serveOn(next)
 	}
 }
