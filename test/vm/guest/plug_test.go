@@ -66,9 +66,9 @@ func TestModulesOfDeviceFilesLoadedLater(t *testing.T) {
 			if took := time.Since(begin); took > patience/2 {
 				t.Errorf("only a resync has found the module: %v", took)
 			}
-			if got := devicePaths(n.allocate(each, "rxe0")); len(got) != 3 {
-				t.Errorf("a container is given %v", got)
-			}
+			eventually(t, "a container is given uverbs, umad and rdma_cm", func() bool {
+				return len(n.allocate(each, "rxe0").GetDevices()) == 3
+			})
 			unload(t, "rdma_ucm", "ib_umad")
 			n.listed(each, 0, 0)
 		})
