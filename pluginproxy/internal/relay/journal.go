@@ -52,10 +52,11 @@ func (j *journal) add(kind, resource, text string) {
 	if first, rest, more := strings.Cut(text, "\n"); more { // all errors of a file
 		text = fmt.Sprintf("%s (and %s more)", first, plural(strings.Count(rest, "\n")+1, "line"))
 	}
+	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) > maxChangeText {
-		text = text[:maxChangeText] + "…"
+		text = strings.ToValidUTF8(text[:maxChangeText], "") + "…" // no half character
 	}
-	change := Change{At: time.Now(), Kind: kind, Resource: resource, Text: strings.ToValidUTF8(text, "\uFFFD")}
+	change := Change{At: time.Now(), Kind: kind, Resource: resource, Text: text}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.last) == maxChanges {

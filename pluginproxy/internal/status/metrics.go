@@ -101,13 +101,15 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	collectPorts(gauge, rep.Snapshot)
 	for _, r := range rep.Resources {
-		gauge(descDevices, float64(r.Healthy), r.Name, "healthy")
-		gauge(descDevices, float64(r.Devices-r.Healthy), r.Name, "unhealthy")
-		gauge(descHCAs, float64(r.HealthyHCAs), r.Name, "healthy")
-		gauge(descHCAs, float64(len(r.HCAs)-r.HealthyHCAs), r.Name, "unhealthy")
-		gauge(descLeftOut, float64(len(r.LeftOut)), r.Name)
-		gauge(descShared, float64(len(r.Shared)), r.Name)
-		gauge(descTaken, float64(len(r.Taken)), r.Name)
+		if !r.Waiting { // else nothing is known of the devices, and 0 is a number
+			gauge(descDevices, float64(r.Healthy), r.Name, "healthy")
+			gauge(descDevices, float64(r.Devices-r.Healthy), r.Name, "unhealthy")
+			gauge(descHCAs, float64(r.HealthyHCAs), r.Name, "healthy")
+			gauge(descHCAs, float64(len(r.HCAs)-r.HealthyHCAs), r.Name, "unhealthy")
+			gauge(descLeftOut, float64(len(r.LeftOut)), r.Name)
+			gauge(descShared, float64(len(r.Shared)), r.Name)
+			gauge(descTaken, float64(len(r.Taken)), r.Name)
+		}
 		gauge(descRegistered, number(r.Registered), r.Name)
 		gauge(descSession, number(r.Session), r.Name)
 		counter(descSessions, r.Counters.Sessions, r.Name)

@@ -159,6 +159,19 @@ func TestBeforeTheFirstSnapshotThereIsNoAge(t *testing.T) {
 	}
 }
 
+// A session can be missing before anything is known of devices.
+func TestResourceThatWaitsForTheFirstSnapshotHasNoNumberOfDevices(t *testing.T) {
+	got := scrape(t, &reporter{rep: relay.Report{Resources: []relay.ResourceReport{{Name: "rdma/hca", Waiting: true}}}})
+	if v, there := got["rdma_relay_session_active{resource=rdma/hca}"]; !there || v != 0 {
+		t.Errorf("session_active: %v, there: %t", v, there)
+	}
+	for key := range got {
+		if strings.HasPrefix(key, "rdma_relay_devices") || strings.HasPrefix(key, "rdma_relay_hcas") {
+			t.Errorf("%s = %v", key, got[key])
+		}
+	}
+}
+
 func TestMetricsFollowTheReport(t *testing.T) {
 	r := sample()
 	before := scrape(t, r)
