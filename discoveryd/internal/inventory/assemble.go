@@ -99,7 +99,7 @@ func finish(l *listing, a answer[*facts]) *discoveryv1.Device {
 			w.add(discoveryv1.ReasonCode_REASON_CODE_NETNS_EXCLUSIVE, netnsExclusive)
 		}
 		if a.known {
-			broken = append(broken, addChars(d, l, f.chars, &w)...)
+			broken = append(broken, addChars(d, l, f, &w)...)
 			if len(d.GetPorts()) == 0 {
 				w.add(discoveryv1.ReasonCode_REASON_CODE_NO_PORTS, noPorts)
 			}
@@ -114,7 +114,8 @@ func finish(l *listing, a answer[*facts]) *discoveryv1.Device {
 
 // addChars gives the device its character devices, and the reasons for those that
 // are not there.
-func addChars(d *discoveryv1.Device, l *listing, chars []*char, w *reasons) (broken notes) {
+func addChars(d *discoveryv1.Device, l *listing, f *facts, w *reasons) (broken notes) {
+	chars := f.chars
 	if len(chars) > maxChars {
 		chars = chars[:maxChars]
 		w.add(discoveryv1.ReasonCode_REASON_CODE_TOO_MANY, tooManyOf([]string{"character devices"}))
@@ -160,7 +161,7 @@ func addChars(d *discoveryv1.Device, l *listing, chars []*char, w *reasons) (bro
 		return cmp.Or(cmp.Compare(a.GetKind(), b.GetKind()), compareNatural(a.GetPath(), b.GetPath()))
 	})
 	if !has[uverbs] {
-		w.add(discoveryv1.ReasonCode_REASON_CODE_NO_UVERBS, noUverbs(l.hasVerbs, told[uverbs]))
+		w.add(discoveryv1.ReasonCode_REASON_CODE_NO_UVERBS, noUverbs(l.hasVerbs, told[uverbs], f.hasCompany && told[umad]))
 	}
 	if !has[umad] && (told[umad] || !l.hasMAD && d.GetNodeType() == discoveryv1.NodeType_NODE_TYPE_CA) {
 		w.add(discoveryv1.ReasonCode_REASON_CODE_NO_UMAD, noUmad(l.hasMAD))

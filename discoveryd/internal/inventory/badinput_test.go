@@ -33,7 +33,7 @@ func TestStrangeFilesSpoilOnlyTheirDevice(t *testing.T) {
 	}
 	kinds := map[string]func(p string) error{
 		"garbage":       func(p string) error { return os.WriteFile(p, []byte("\x00\x01\xff\xfe\x1b[2J"), 0o600) },
-		"huge":          func(p string) error { return os.WriteFile(p, []byte(strings.Repeat("4: ACTIVE", 1<<14)), 0o600) },
+		"1 MiB":         func(p string) error { return os.WriteFile(p, []byte(strings.Repeat("4: ACTIV", 1<<17)), 0o600) },
 		"many lines":    func(p string) error { return os.WriteFile(p, []byte(strings.Repeat("x\n", 100)), 0o600) },
 		"symlink loop":  func(p string) error { return os.Symlink(filepath.Base(p), p) },
 		"link out":      func(p string) error { return os.Symlink("../../../../../../../../../../../../etc/passwd", p) },

@@ -70,9 +70,6 @@ type char struct {
 // these ports. One that does not say whose it is is counted among them where there is
 // no other owner; it may not spoil the devices that it has nothing to do with.
 func (v *view) charsOf(p *place, name string, ports []*discoveryv1.Port) (chars []*char) {
-	if p == nil {
-		return nil
-	}
 	if p.obvious() {
 		known := charFacts{ibdev: name}
 		if len(ports) == 1 {

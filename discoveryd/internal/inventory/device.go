@@ -23,6 +23,8 @@ type facts struct {
 	chars  []*char
 	broken notes    // attributes that are strange
 	excess []string // what there was too much of
+	// hasCompany: there are other RDMA devices on the same place, which is hardware.
+	hasCompany bool
 }
 
 // readDevice reads the RDMA device that e leads to.
@@ -55,7 +57,10 @@ func (v *view) readDevice(l *listing, e entry) *facts {
 	v.readParent(d.Parent, at, &f.broken)
 	v.readPorts(dir, f)
 	v.attachNets(dir, f, v.netsOf(l, at, f))
-	f.chars = v.charsOf(l.places[at.parent], e.name, d.GetPorts())
+	if p := l.places[at.parent]; p != nil {
+		f.hasCompany = p.rdma > 1 && !at.virtual()
+		f.chars = v.charsOf(p, e.name, d.GetPorts())
+	}
 	if len(f.broken) > 0 && !v.sys.Exists(e.path) {
 		f.gone = true // it went while it was read
 	}

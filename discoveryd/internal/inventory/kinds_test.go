@@ -105,6 +105,13 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+func TestR33_DeviceForManagementOnlySaysSo(t *testing.T) {
+	s := scanOf(t, kindOf(t, "multiplane"))
+	if text := message(device(t, s, "smi1"), "NO_UVERBS"); !strings.Contains(text, "go with the other RDMA device") {
+		t.Errorf("it says %q", text)
+	}
+}
+
 // By node GUID ib0 would be nobody's: its hardware address has the port's.
 func TestR32_IPoIBIsFoundWhateverTheNodeGUIDIs(t *testing.T) {
 	d := device(t, scanOf(t, kindOf(t, "ipoib-guid")), "mlx5_0")

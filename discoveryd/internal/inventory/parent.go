@@ -29,7 +29,7 @@ func (v *view) readParent(p *discoveryv1.Parent, at location, broken *notes) {
 	}
 	defer dir.Close()
 	a := &attrs{from: dir, label: at.pci, broken: broken}
-	pf := v.readFunction(dir, p)
+	pf := v.readFunction(dir, a, p)
 	if p.GetFunction() != discoveryv1.FunctionKind_FUNCTION_KIND_VF || !pf.common.copyTo(p) {
 		before := len(*broken)
 		readIDs(a, p)
@@ -64,9 +64,15 @@ func readIDs(a *attrs, p *discoveryv1.Parent) {
 
 // readFunction tells physical, virtual and scalable functions apart. It returns the
 // physical function of the others.
-func (v *view) readFunction(dir *sysfs.Dir, p *discoveryv1.Parent) *physical {
+func (v *view) readFunction(dir *sysfs.Dir, a *attrs, p *discoveryv1.Parent) *physical {
 	pfPath, err := dir.Link("physfn")
 	isVF := err == nil && isPCIAddress(path.Base(pfPath))
+	if err == nil && !isVF {
+		err = errNonsense
+	}
+	if err != nil && !sysfs.Absent(err) {
+		a.note("physfn", err)
+	}
 	switch {
 	case strings.Contains(p.GetAuxiliaryName(), ".sf."):
 		p.Function = discoveryv1.FunctionKind_FUNCTION_KIND_SF

@@ -120,7 +120,7 @@ func TestLocate(t *testing.T) {
 }
 
 func FuzzTexts(f *testing.F) {
-	for _, seed := range []string{"4: ACTIVE", "5: LinkUp", "1: CA", "InfiniBand", "0x15b3", "231:192", "0000:3b:00.0", "mlx5_core.sf.2", "pf0vf1", "32", "\xff"} {
+	for _, seed := range []string{"4: ACTIVE", "5: LinkUp", "1: CA", "InfiniBand", "0x15b3", "231:192", "0000:3b:00.0", "mlx5_core.sf.2", "pf0vf1", "32", "\xff", modaliasForm, "pci:v000015B3d00001017sv000015B3sd00000001bc02sc00i00"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -136,6 +136,9 @@ func FuzzTexts(f *testing.F) {
 		_, _, _ = deviceNumber(text)
 		if id, ok := hexID(text, 4); ok && len(id) != 4 {
 			t.Errorf("%q is the ID %q", text, id)
+		}
+		if p := (&discoveryv1.Parent{}); parseModalias(text, p) != (p.GetVendorId() != "") || len(p.GetClass())%6 != 0 {
+			t.Errorf("%q is the modalias of %v", text, p)
 		}
 		if word, ok := linkType(text); ok && word == "" {
 			t.Errorf("%q has no word", text)

@@ -24,8 +24,10 @@ const (
 	noRDMACMFile   = "/dev/infiniband/rdma_cm is missing although the module rdma_ucm is there; see udev or the mount of /dev."
 )
 
-func noUverbs(module, told bool) string {
+func noUverbs(module, told, manages bool) string {
 	switch {
+	case module && !told && manages:
+		return "The device has management files only, as for the planes of a multi-plane card; they go with the other RDMA device on its function."
 	case !module:
 		return "There is no uverbs device; load the module ib_uverbs (modprobe ib_uverbs)."
 	case told:
