@@ -41,7 +41,14 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{[]string{"kubelet.devicePluginsDir=/var/lib/kubelet/"}, "volumes of every pod"},
 		{[]string{"proxy.extraArgs[0]=--registration=watcher"}, "--registration=watcher is set by a value of this chart"},
 		{[]string{"discovery.extraArgs[0]=--host-root=/x"}, "--host-root=/x is set by a value"},
+		{[]string{"metrics.enabled=false", "metrics.webConfig.existingSecret=web"}, "there is no port to protect"},
+		{[]string{"metrics.webConfig.existingSecret=web", "metrics.webConfig.probePort=9837"}, "probePort must not be metrics.port"},
+		{[]string{"metrics.webConfig.existingSecret=web", "metrics.podMonitor.enabled=true"}, "metrics.podMonitor.endpoint must say how"},
+		{[]string{"metrics.serviceMonitor.endpoint.port=x"}, "metrics.serviceMonitor.endpoint.port is set by this chart"},
+		{[]string{"proxy.extraArgs[0]=--probe-address=:1"}, "--probe-address=:1 is set by a value"},
 		// The schema.
+		{[]string{"metrics.webConfig.key=../web.yml"}, "/metrics/webConfig/key"},
+		{[]string{"metrics.webConfig.secret=web"}, "'secret' not allowed"},
 		{[]string{"proxy.image.tagg=1"}, "'tagg' not allowed"},
 		{[]string{"kubelet.registration=both"}, "/kubelet/registration"},
 		{[]string{"kubelet.devicePluginsDir=/" + strings.Repeat("d", 58)}, "/kubelet/devicePluginsDir"},
@@ -133,6 +140,35 @@ func TestR74_UserAndGroupOfTheProxy(t *testing.T) {
 	}
 	if pod.HostNetwork || pod.HostPID || pod.HostIPC || *pod.AutomountServiceAccountToken {
 		t.Errorf("the pod is in a name space of the host, or has a token:\n%+v", pod)
+	}
+}
+
+// Kubelet's probes know no password, so they have a port of their own; all of the Secret
+// is there, since the file names others beside it.
+func TestProtectedMetricsHaveAPortForTheProbes(t *testing.T) {
+	pod, _, proxy := mustTemplate(t, "x", "--set=metrics.webConfig.existingSecret=web", "--set=metrics.webConfig.key=config.yml").pod(t)
+	config, _ := flagOf(proxy, "web-config-file")
+	address, _ := flagOf(proxy, "probe-address")
+	if config != "/etc/rdma-relay-web/config.yml" || address != ":9838" {
+		t.Errorf("--web-config-file=%s --probe-address=%s", config, address)
+	}
+	for _, probe := range []*corev1.Probe{proxy.LivenessProbe, proxy.ReadinessProbe} {
+		if got := probe.HTTPGet; got.Port.String() != "probes" || got.Scheme != "" {
+			t.Errorf("probe %+v", got)
+		}
+	}
+	if i := slices.IndexFunc(proxy.Ports, func(p corev1.ContainerPort) bool { return p.Name == "probes" && p.ContainerPort == 9838 }); i < 0 {
+		t.Errorf("ports %+v", proxy.Ports)
+	}
+	mount := slices.IndexFunc(proxy.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/etc/rdma-relay-web" && m.ReadOnly && m.SubPath == "" })
+	volume := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Secret != nil && v.Secret.SecretName == "web" })
+	if mount < 0 || volume < 0 || proxy.VolumeMounts[mount].Name != pod.Volumes[volume].Name {
+		t.Errorf("mounts %+v of volumes %+v", proxy.VolumeMounts, pod.Volumes)
+	}
+
+	pod, _, proxy = mustTemplate(t, "x").pod(t)
+	if _, ok := flagOf(proxy, "probe-address"); ok || len(proxy.Ports) != 1 || proxy.LivenessProbe.HTTPGet.Port.String() != "metrics" || len(pod.Volumes) != 5 {
+		t.Errorf("without: %+v, volumes %+v", proxy, pod.Volumes)
 	}
 }
 

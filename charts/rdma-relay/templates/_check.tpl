@@ -10,6 +10,18 @@
 {{- if and $v.metrics.podMonitor.enabled $v.metrics.serviceMonitor.enabled -}}
 {{- fail "metrics.podMonitor.enabled and metrics.serviceMonitor.enabled: choose one, or everything is scraped twice" -}}
 {{- end -}}
+{{- if $v.metrics.webConfig.existingSecret -}}
+{{- if not $v.metrics.enabled -}}{{- fail "metrics.webConfig.existingSecret needs metrics.enabled: there is no port to protect" -}}{{- end -}}
+{{- if eq (int $v.metrics.webConfig.probePort) (int $v.metrics.port) -}}{{- fail "metrics.webConfig.probePort must not be metrics.port: one is protected and the other is not" -}}{{- end -}}
+{{- range $name, $monitor := dict "podMonitor" $v.metrics.podMonitor "serviceMonitor" $v.metrics.serviceMonitor -}}
+{{- if and $monitor.enabled (not $monitor.endpoint) -}}{{- fail (printf "metrics.%s.endpoint must say how Prometheus gets past metrics.webConfig: scheme, tlsConfig, basicAuth" $name) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $monitor := dict "podMonitor" $v.metrics.podMonitor "serviceMonitor" $v.metrics.serviceMonitor -}}
+{{- range $field := list "port" "path" "interval" "scrapeTimeout" "relabelings" "metricRelabelings" -}}
+{{- if hasKey $monitor.endpoint $field -}}{{- fail (printf "metrics.%s.endpoint.%s is set by this chart or by metrics.%s.%s" $name $field $name $field) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if and $v.networkPolicy.enabled $v.hostNetwork -}}
 {{- fail "networkPolicy.enabled has no effect with hostNetwork: network policies don't apply to the host's network" -}}
 {{- end -}}
@@ -46,7 +58,7 @@
 {{- if eq (clean (include "rdma-relay.kubeletDir" .)) "/var/lib/kubelet" -}}
 {{- fail "kubelet: name the directory of the sockets, not /var/lib/kubelet itself, which holds the volumes of every pod" -}}
 {{- end -}}
-{{- range $program, $flags := dict "discovery" (list "socket" "host-root" "resync-interval" "allow-uids" "cdi-dir" "log-level" "log-format") "proxy" (list "config" "discovery-socket" "device-plugins-dir" "plugins-registry-dir" "registration" "metrics-address" "stale-after" "log-level" "log-format") -}}
+{{- range $program, $flags := dict "discovery" (list "socket" "host-root" "resync-interval" "allow-uids" "cdi-dir" "log-level" "log-format") "proxy" (list "config" "discovery-socket" "device-plugins-dir" "plugins-registry-dir" "registration" "metrics-address" "web-config-file" "probe-address" "stale-after" "log-level" "log-format") -}}
 {{- range $arg := (index $v $program).extraArgs -}}
 {{- if has (trimPrefix "--" (first (splitList "=" $arg))) $flags -}}
 {{- fail (printf "%s.extraArgs: %s is set by a value of this chart" $program $arg) -}}

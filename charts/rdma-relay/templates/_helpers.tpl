@@ -128,4 +128,7 @@ annotations:
   metricRelabelings:
     {{- toYaml . | nindent 4 }}
   {{- end }}
+  {{- with .endpoint }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end -}}
