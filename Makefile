@@ -66,6 +66,11 @@ e2e-cluster: ## Install the chart on a real cluster on this machine; root only (
 	./test/k8s/cluster/build.sh
 	cd test/k8s && ../run.sh -norace -tags cluster -count=1 ./cluster
 
+.PHONY: e2e-prometheus
+e2e-prometheus: build ## Have a real Prometheus scrape both programs, with the chart's alerts and dashboard (Debian's package)
+	./test/prometheus/install.sh
+	RDMA_RELAY_PROMETHEUS=1 ./test/run.sh -norace -count 1 ./test/prometheus
+
 .PHONY: bench
 bench: build ## Measure what the README claims, COUNT times (default 3; benchstat-friendly)
 	go test -tags grpcnotrace -p 1 -run '^$$' -bench . -benchmem -count $(or $(COUNT),3) ./...
