@@ -7,6 +7,7 @@ package serve
 import (
 	"context"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -231,4 +232,31 @@ func TestStateThatFollowsItsCarrierLaterIsSeen(t *testing.T) {
 	})
 	must(t, host.SetPortState("mlx5_0", 1, fakehost.StateDown))
 	until(t, s, portIs("mlx5_0", down))
+}
+
+func TestRDMANotificationsAreHeardOnlyWhereThereAreAny(t *testing.T) {
+	for _, heard := range []bool{true, false} {
+		host, socket := newHost(t)
+		var present atomic.Value
+		d := startWith(t, options(host, socket), func(d *Daemon) {
+			live(heard)(d)
+			d.present = func(is bool) { present.Store(is) }
+		})
+		s := watch(t, socket)
+		until(t, s, has("mlx5_0"))
+		expect := func(what string, want bool) {
+			t.Helper()
+			for end := time.Now().Add(patience); present.Load() != want; {
+				if time.Now().After(end) {
+					t.Fatalf("heard %v, %s: never %v", heard, what, want)
+				}
+				runtime.Gosched()
+			}
+		}
+		expect("with a device", heard)
+		must(t, host.Remove("mlx5_0"))
+		d.notice.Event()
+		until(t, s, has())
+		expect("without", false)
+	}
 }

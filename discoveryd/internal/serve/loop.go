@@ -54,8 +54,11 @@ func (d *Daemon) scanned(stale inventory.Stale, err error) {
 	}
 	interval := time.Duration(0)
 	if d.live {
-		d.present(d.scanner.Devices() > 0)
-		interval = d.scanner.PollInterval(d.heard())
+		heard := d.heard()
+		// RDMA notifications are sent to the host's name space only, and to listen has a
+		// price for the host.
+		d.present(heard && d.scanner.Devices() > 0)
+		interval = d.scanner.PollInterval(heard)
 	}
 	d.agenda.poll(now, interval)
 }

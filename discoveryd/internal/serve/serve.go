@@ -62,7 +62,7 @@ type Daemon struct {
 	agenda  *agenda
 	sources []notice.Source
 	// heard tells whether a source tells of all changes of network devices, and
-	// present is told whether there are RDMA devices.
+	// present is told whether there are RDMA devices to hear of.
 	heard     func() bool
 	present   func(bool)
 	specs     *cdi.Specs // nil where none are to be kept
