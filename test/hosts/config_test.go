@@ -31,7 +31,7 @@ var configs = map[string][]entry{
 	"erdma":      {pool("erdma", "vendors", "1ded"), pool("by_net", "ifNames", "eth0"), pool("roce", "linkTypes", "ether")},
 	"omni-path":  {pool("opa", "drivers", "hfi1"), pool("fabric", "linkTypes", "infiniband"), pool("by_net", "ifNames", "ibp134s0")},
 	"mana":       {pool("mana", "drivers", "mana"), pool("by_net", "ifNames", "enP30832s1")},
-	"rxe-6.12":   {pool("soft", "functions", "virtual"), pool("by_net", "ifNames", "eth1")},
+	"rxe-6.12":   {pool("soft", "functions", "virtual"), pool("by_net", "ifNames", "eth1"), each("rdmaDevices", "rxe0", "rxe1")},
 }
 
 // reports are what a pod must get of a host's resource, whatever else changes.

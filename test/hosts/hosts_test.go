@@ -75,7 +75,8 @@ func TestReplayedHostsAreTheSame(t *testing.T) {
 	}
 }
 
-// TestRecordings replays what 'discoveryd capture' recorded on real kernels.
+// TestRecordings replays what 'discoveryd capture' recorded on real kernels. rxe-6.12 is
+// from the virtual machine of test/vm (TestRecordingGivesTheSameDevices).
 func TestRecordings(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.tar.gz")
 	must(t, err)

@@ -22,6 +22,7 @@ import (
 	"github.com/rdma-relay/rdma-relay/discoveryd/internal/inventory"
 	discoveryv1 "github.com/rdma-relay/rdma-relay/proto/discovery/v1"
 	"github.com/rdma-relay/rdma-relay/test/fakehost"
+	"github.com/rdma-relay/rdma-relay/test/hosts"
 )
 
 func must(t testing.TB, err error) {
@@ -37,7 +38,10 @@ type sample struct {
 	make func(dir string) error
 }
 
-// samples are all hosts of test/fakehost, and some in trouble.
+// renamed tells whether the recording has other names than the host.
+func (s sample) renamed() bool { return s.name == "names made of addresses" }
+
+// samples are all hosts of test/fakehost and test/hosts, and some in trouble.
 func samples() (list []sample) {
 	add := func(name string, build func(dir string) (*fakehost.Host, error), change func(h *fakehost.Host) error) {
 		list = append(list, sample{name, func(dir string) error {
@@ -50,6 +54,9 @@ func samples() (list []sample) {
 	}
 	for _, kind := range fakehost.Kinds() {
 		add(kind.Name, func(dir string) (*fakehost.Host, error) { return kind.Make(dir, fakehost.PlainFiles()) }, nil)
+	}
+	for _, host := range hosts.All() {
+		add(host.Name, host.Make, nil)
 	}
 	mini := func(dir string) (*fakehost.Host, error) { return fakehost.Mini(dir) }
 	add("smallest tree", mini, nil)
