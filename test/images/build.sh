@@ -66,6 +66,7 @@ common=(--build-arg "VERSION=$VERSION" --build-arg "REVISION=$REVISION"
 
 build() { # PROGRAM DOCKERFILE
 	local image=$REGISTRY/$1:$tag file=$OUT/$1-$tag.oci.tar
+	local list=localhost/rdma-relay-save/$1:$tag # not $image, which may be there as what "images" makes
 	case $BUILDER-$what in
 	docker-images)
 		docker buildx build "${common[@]}" --provenance=false --load -t "$image" -f "$2" . ;;
@@ -75,14 +76,14 @@ build() { # PROGRAM DOCKERFILE
 	buildah-images)
 		buildah bud "${flags[@]}" "${common[@]}" --platform "$here" -t "$image" -f "$2" . ;;
 	buildah-save)
-		buildah manifest rm "$image" >/dev/null 2>&1 || true
+		buildah manifest rm "$list" >/dev/null 2>&1 || true
 		# One by one: built together they come in any order, and the index would differ.
 		local platform
 		for platform in ${PLATFORMS//,/ }; do
-			buildah bud "${flags[@]}" "${common[@]}" --platform "$platform" --manifest "$image" -f "$2" .
+			buildah bud "${flags[@]}" "${common[@]}" --platform "$platform" --manifest "$list" -f "$2" .
 		done
 		rm -f "$file"
-		buildah manifest push --quiet --all "$image" "oci-archive:$file:$image" ;;
+		buildah manifest push --quiet --all "$list" "oci-archive:$file:$image" ;;
 	*) fail "BUILDER=$BUILDER, $what: must be docker or buildah, images or save" ;;
 	esac
 	if [ "$what" = save ]; then echo "$file"; else echo "$image"; fi

@@ -57,6 +57,15 @@ check() {
 	fi
 }
 
+# settle packs an archive anew: what is in it is the same each time, but not the times.
+settle() { # ARCHIVE DIRECTORY
+	rm -rf "$2" && mkdir "$2"
+	tar -xf "$1" -C "$2"
+	local file=$PWD/$1 time
+	time=$(git log -1 --format=%ct)
+	(cd "$2" && tar -cf "$file" --sort=name --mtime="@$time" --owner=0 --group=0 --numeric-owner --format=ustar -- *)
+}
+
 build() {
 	local out=dist/v$number work arch program
 	work=$(mktemp -d)
@@ -75,7 +84,10 @@ build() {
 	bin/helm package "$work/$chart" --destination "$out" >/dev/null
 
 	notes >"$out/NOTES.md"
-	[ "${IMAGES:-}" = no ] || VERSION=v$number OUT=$out test/images/build.sh save >/dev/null
+	if [ "${IMAGES:-}" != no ]; then
+		VERSION=v$number OUT=$out test/images/build.sh save >/dev/null
+		for program in "$out"/*.oci.tar; do settle "$program" "$work/oci"; done
+	fi
 	# The sums come last and leave out themselves.
 	(cd "$out" && sha256sum -- * >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
 	chmod 0644 "$out"/*
