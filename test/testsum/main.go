@@ -57,8 +57,8 @@ func summarise(r io.Reader, w io.Writer) (sum counts, err error) {
 		key := e.Package + " " + e.Test
 		switch e.Action {
 		case "output":
-			// What a test prints for the reader to keep, such as timings.
-			if strings.HasPrefix(e.Output, "MEASURED ") {
+			// What a test prints for the reader: figures to keep, and what it is at.
+			if strings.HasPrefix(e.Output, "MEASURED ") || strings.HasPrefix(e.Output, "NOTE ") {
 				_, _ = fmt.Fprint(w, e.Output)
 			}
 			output[key] = append(output[key], e.Output)

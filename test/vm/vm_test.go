@@ -38,6 +38,7 @@ func TestGuest(t *testing.T) {
 	ctx := t.Context()
 	img, err := prepare(ctx)
 	if unavailable := (*image.Unavailable)(nil); errors.As(err, &unavailable) && os.Getenv("CI") == "" {
+		note("skipped: %v", unavailable)
 		t.Skip(unavailable)
 	}
 	if err != nil {
@@ -56,7 +57,7 @@ func TestGuest(t *testing.T) {
 	begin := time.Now()
 	err = m.boot(ctx, t, results, &files)
 	results.end()
-	fmt.Printf("MEASURED vm: kernel %s, all in %.0f s\n", img.Release, time.Since(begin).Seconds())
+	note("kernel %s, all in %.0f s", img.Release, time.Since(begin).Seconds())
 	if err != nil {
 		t.Error(err)
 	}
@@ -74,7 +75,7 @@ func TestGuest(t *testing.T) {
 }
 
 func prepare(ctx context.Context) (image.Image, error) {
-	progress := func(what string) { fmt.Printf("MEASURED vm: %s\n", what) }
+	progress := func(what string) { note("%s", what) }
 	if err := image.InstallQEMU(ctx, progress); err != nil {
 		return image.Image{}, err
 	}
@@ -83,6 +84,11 @@ func prepare(ctx context.Context) (image.Image, error) {
 		return image.Image{}, err
 	}
 	return image.Make(ctx, filepath.Join(cache, "rdma-relay", "vm"), progress)
+}
+
+// note tells the reader what is going on; test/testsum shows such lines.
+func note(format string, args ...any) {
+	fmt.Printf("NOTE vm: "+format+"\n", args...)
 }
 
 // programs are what the guest runs. The tests are its init, too.

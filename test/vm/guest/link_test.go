@@ -29,7 +29,7 @@ func TestCarrierLostAndBack(t *testing.T) {
 		name  string
 		where netns
 		bound time.Duration
-	}{{"HostNetns", hostNetns, 400 * time.Millisecond}, {"PodNetns", podNetns, 2 * time.Second}} {
+	}{{"HostNetns", hostNetns, 600 * time.Millisecond}, {"PodNetns", podNetns, 2 * time.Second}} {
 		t.Run(test.name, func(t *testing.T) {
 			n := startNode(t, test.where)
 			n.listed(each, 4, 4)
