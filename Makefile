@@ -59,7 +59,7 @@ release: ## Make the files of a release in dist/VERSION (VERSION=v1.2.3; IMAGES=
 
 .PHONY: e2e-rdma
 e2e-rdma: build ## Run both programs on a real RDMA kernel in a virtual machine (Debian with root, or QEMU; RUN=regexp picks tests)
-	RDMA_RELAY_VM=1 RDMA_RELAY_VM_RUN='$(RUN)' ./test/run.sh -norace -v -count 1 ./test/vm/...
+	TEST_TIMEOUT=12m RDMA_RELAY_VM=1 RDMA_RELAY_VM_RUN='$(RUN)' ./test/run.sh -norace -v -count 1 ./test/vm/...
 
 .PHONY: e2e-cluster
 e2e-cluster: ## Install the chart on a real cluster on this machine; root only (first build: about 20 minutes)
