@@ -143,6 +143,13 @@ func TestR74_UserAndGroupOfTheProxy(t *testing.T) {
 	}
 }
 
+func TestStatusPageIsToldTheNameOfTheNode(t *testing.T) {
+	_, _, proxy := mustTemplate(t, "x", "--set=proxy.env[0].name=A").pod(t)
+	if e := proxy.Env; len(e) != 2 || e[0].Name != "NODE_NAME" || e[0].ValueFrom.FieldRef.FieldPath != "spec.nodeName" || e[1].Name != "A" {
+		t.Errorf("environment %+v", e)
+	}
+}
+
 // Kubelet's probes know no password, so they have a port of their own; all of the Secret
 // is there, since the file names others beside it.
 func TestProtectedMetricsHaveAPortForTheProbes(t *testing.T) {

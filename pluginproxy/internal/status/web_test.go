@@ -156,7 +156,7 @@ func TestProbesTellLittle(t *testing.T) {
 		rec := httptest.NewRecorder()
 		Probes(all).ServeHTTP(rec, r)
 		if rec.Code != test.want {
-			t.Errorf("%+v: %d %q", test, rec.Code, rec.Body)
+			t.Errorf("%+v: %d %.80q", test, rec.Code, rec.Body)
 		}
 	}
 }
