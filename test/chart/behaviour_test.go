@@ -167,7 +167,9 @@ func TestProtectedMetricsHaveAPortForTheProbes(t *testing.T) {
 	if i := slices.IndexFunc(proxy.Ports, func(p corev1.ContainerPort) bool { return p.Name == "probes" && p.ContainerPort == 9838 }); i < 0 {
 		t.Errorf("ports %+v", proxy.Ports)
 	}
-	mount := slices.IndexFunc(proxy.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/etc/rdma-relay-web" && m.ReadOnly && m.SubPath == "" })
+	mount := slices.IndexFunc(proxy.VolumeMounts, func(m corev1.VolumeMount) bool {
+		return m.MountPath == "/etc/rdma-relay-web" && m.ReadOnly && m.SubPath == ""
+	})
 	volume := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Secret != nil && v.Secret.SecretName == "web" })
 	if mount < 0 || volume < 0 || proxy.VolumeMounts[mount].Name != pod.Volumes[volume].Name {
 		t.Errorf("mounts %+v of volumes %+v", proxy.VolumeMounts, pod.Volumes)
