@@ -29,9 +29,9 @@ import (
 type Options struct {
 	// Root is the directory with sys and dev below it; / on the host itself.
 	Root string
-	// Deadline is how long the host has to answer, once for the scan and once for the
-	// recording; 0 stands for inventory.DefaultDeadline. What has not answered by then
-	// is left out, and a note says so.
+	// Deadline is how long the host has to answer the scan, and half of how long it has
+	// to be recorded; 0 stands for inventory.DefaultDeadline. What has not answered by
+	// then is left out, and a note says so.
 	Deadline time.Duration
 
 	// read reads one text; tests make it hang.

@@ -27,7 +27,7 @@ func TestAttributeThatHangsIsLeftOutAndSaid(t *testing.T) {
 	must(t, err)
 	answer, returned := make(chan struct{}), make(chan struct{})
 	const hung = "infiniband/mlx5_3/ports/1/state"
-	r, err := Take(t.Context(), Options{Root: h.Root(), Deadline: 2 * time.Second, read: func(root *sysfs.Root, p string) (string, error) {
+	r, err := Take(t.Context(), Options{Root: h.Root(), Deadline: time.Second, read: func(root *sysfs.Root, p string) (string, error) {
 		if strings.HasSuffix(p, hung) {
 			defer close(returned)
 			<-answer

@@ -62,7 +62,7 @@ type walk struct {
 
 // walkHost fills the tree, and seals it.
 func walkHost(ctx context.Context, opts Options, t *tree) error {
-	deadline, cancel := context.WithTimeout(ctx, opts.Deadline)
+	deadline, cancel := context.WithTimeout(ctx, 2*opts.Deadline)
 	defer cancel()
 	sys, err := sysfs.Open(filepath.Join(opts.Root, "sys"))
 	if err != nil {
@@ -86,6 +86,8 @@ func walkHost(ctx context.Context, opts Options, t *tree) error {
 
 // host starts a reader for each thing in the classes and on the PCI bus.
 func (w *walk) host() {
+	w.begin("sys")
+	defer w.end("sys")
 	w.class("class/infiniband", nil, func(p string) {
 		w.function(w.parent(p))
 		w.thing(p, w.device)
