@@ -16,13 +16,14 @@ const (
 	// Events are answered at once, burst of them, and one each eventInterval when
 	// there are more: a link that flaps, or a thousand virtual functions.
 	eventInterval = 400 * time.Millisecond
-	burst         = 6
+	burst         = 8
 )
 
 // settling are the times after an event at which what it was about is read once
-// more. The kernel tells of a removal before the removal is to be seen, and of a
-// device before all of it is: the GID table, a /dev that udev fills.
-var settling = [...]time.Duration{50 * time.Millisecond, time.Second}
+// more. The kernel tells of a removal before the removal is to be seen, of a device
+// before all of it is (the GID table, a /dev that udev fills), and of a carrier that
+// changes a second time within a second at the second's end (net/core/link_watch.c).
+var settling = [...]time.Duration{50 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second}
 
 // agenda is for one goroutine. A zero time is no appointment.
 type agenda struct {
@@ -37,7 +38,7 @@ type agenda struct {
 	polledAt time.Time
 
 	settleAt time.Time
-	settled  int // how often, since the event at eventAt
+	settled  int // how many of the settling are over, since the event at eventAt
 	eventAt  time.Time
 	about    inventory.Stale // the events that are not settled
 
@@ -123,7 +124,7 @@ func (a *agenda) due(now time.Time) (stale inventory.Stale, poll bool) {
 		} else {
 			a.spend(now)
 			stale = stale.And(a.about)
-			a.settle()
+			a.settle(now)
 		}
 	}
 	if poll = is(a.pollAt); poll {
@@ -132,9 +133,12 @@ func (a *agenda) due(now time.Time) (stale inventory.Stale, poll bool) {
 	return stale, poll
 }
 
-// settle makes the next appointment after one.
-func (a *agenda) settle() {
-	a.settled++
+// settle makes the next appointment after one. Those that were missed meanwhile are
+// one.
+func (a *agenda) settle(now time.Time) {
+	for a.settled < len(settling) && !a.eventAt.Add(settling[a.settled]).After(now) {
+		a.settled++
+	}
 	if a.settled == len(settling) {
 		a.settleAt, a.about = time.Time{}, inventory.Stale{}
 		return
