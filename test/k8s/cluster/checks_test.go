@@ -26,6 +26,10 @@ func await(t *testing.T, what string, is func() bool) {
 	})
 }
 
+// longestGap is how long a node may be without its devices, at most, on whatever busy
+// machine: containers are restarted and pods replaced within seconds.
+const longestGap = 20 * time.Second
+
 // settled checks that whatever happened between begin and end, the number of devices
 // is the full one now, and prints for how long it was not.
 func settled(t *testing.T, what string, api, inside history, want int, begin, end time.Time) {
@@ -34,6 +38,9 @@ func settled(t *testing.T, what string, api, inside history, want int, begin, en
 	measured(what+"/gap-in-kubelet", inside.below(want, end))
 	t.Logf("since %s: API %v; kubelet %v", begin.Format("05.000"), api, inside)
 	for where, h := range map[string]history{"API": api, "kubelet": inside} {
+		if gap := h.below(want, end); gap > longestGap {
+			t.Errorf("%s: fewer than %d devices for %v: %v", where, want, gap, h)
+		}
 		if len(h) == 0 {
 			t.Errorf("%s: nothing was recorded", where)
 		} else if last := h[len(h)-1].count; last != want {

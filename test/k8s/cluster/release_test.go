@@ -93,6 +93,7 @@ func installIn(t *testing.T, namespace, name string, v ...values) *release {
 	r.set(image("e2e"))
 	r.set(v...)
 	t.Cleanup(func() {
+		r.t = t // a subtest may have been in its place
 		if t.Failed() {
 			t.Log(r.state())
 		}

@@ -58,7 +58,10 @@ func startPod(t *testing.T, name string, resources ...string) *workload {
 		t.Fatal(err)
 	}
 	w := &workload{t: t, name: name}
-	t.Cleanup(w.remove)
+	t.Cleanup(func() {
+		w.t = t // a subtest may have been in its place
+		w.remove()
+	})
 	return w
 }
 
