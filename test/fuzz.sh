@@ -8,6 +8,6 @@ time=${1:?usage: fuzz.sh TIME}
 grep -rl --include='*_test.go' '^func Fuzz' . | grep -v '^./test/k8s/' | while read -r file; do
 	for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file"); do
 		echo "== $(dirname "$file") $target"
-		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$(dirname "$file")"
+		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 5x "$(dirname "$file")"
 	done
 done
