@@ -37,7 +37,33 @@ func serveOn(ctx context.Context, listener net.Listener, webConfig string, handl
 	if webConfig == "" {
 		return server.Serve(listener)
 	}
-	return web.Serve(listener, server, &web.FlagConfig{WebConfigFile: &webConfig}, log)
+	return web.Serve(&checkedListener{Listener: listener, webConfig: webConfig, log: log}, server, &web.FlagConfig{WebConfigFile: &webConfig}, log)
+}
+
+// checkedListener says once when the web configuration file goes bad and once when it
+// is good again: the toolkit turns everybody away without a word but to the peer.
+type checkedListener struct {
+	net.Listener
+	webConfig string
+	log       *slog.Logger
+	bad       bool // touched by Accept alone, which one goroutine calls
+}
+
+// Accept implements net.Listener.
+func (l *checkedListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	switch err := CheckWebConfig(l.webConfig); {
+	case err != nil && !l.bad:
+		l.log.Error("nobody gets metrics: the web configuration file went bad; devices are served all the same", "path", l.webConfig, "error", err)
+		l.bad = true
+	case err == nil && l.bad:
+		l.log.Info("the web configuration file is good again", "path", l.webConfig)
+		l.bad = false
+	}
+	return conn, nil
 }
 
 // Probes is what of the handler all may see without a password: /healthz and /readyz,

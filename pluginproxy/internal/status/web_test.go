@@ -87,9 +87,15 @@ func TestCertificateAndPasswordsAreReadAnew(t *testing.T) {
 	if code, _ := fetchWith(t, url, "somebody", "secret"); code != 0 {
 		t.Errorf("with a bad file it answers %d", code)
 	}
+	if code, _ := fetchWith(t, url, "somebody", "secret"); code != 0 || logs.count("nobody gets metrics") != 1 || !strings.Contains(logs.String(), "field nonsense not found") {
+		t.Errorf("again it answers %d and says:\n%s", code, logs)
+	}
 	swap("..4", 4, withTLS+users)
 	if code, number := fetchWith(t, url, "prometheus", "secret"); code != http.StatusOK || number != 4 {
 		t.Errorf("mended: %d with certificate %d", code, number)
+	}
+	if logs.count("good again") != 1 {
+		t.Errorf("log:\n%s", logs)
 	}
 }
 
