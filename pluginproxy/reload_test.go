@@ -57,7 +57,7 @@ func TestRefusedFileIsToldEverywhereUntilItIsMended(t *testing.T) {
 	if body := get("/statusz"); !strings.Contains(body, fault) {
 		t.Errorf("/statusz lacks %s:\n%s", fault, body)
 	}
-	if code, stdout, _ := run(t, "status", "--metrics-address", address); code != 0 || !strings.Contains(stdout, "REFUSED") {
+	if code, stdout, _ := run(t, "status", "--metrics-address", address); code != 0 || !strings.Contains(stdout, "the configuration file is refused") {
 		t.Errorf("status: exit code %d\n%s", code, stdout)
 	}
 	s.eventually(fakekubelet.Listed(hca, 20, 20))
