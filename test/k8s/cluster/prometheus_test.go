@@ -10,6 +10,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,7 @@ type podMonitor struct {
 		PodMetricsEndpoints []struct {
 			Port        string `json:"port"`
 			Path        string `json:"path"`
+			Scheme      string `json:"scheme"`
 			Relabelings []struct {
 				SourceLabels []string `json:"sourceLabels"`
 				TargetLabel  string   `json:"targetLabel"`
@@ -81,7 +83,7 @@ func scrapeConfig(t *testing.T, rendered string) values {
 	if err := writeFile(file, string(targets)); err != nil {
 		t.Fatal(err)
 	}
-	return values{"job_name": "relay", "metrics_path": endpoint.Path, "relabel_configs": relabel,
+	return values{"job_name": "relay", "metrics_path": endpoint.Path, "scheme": cmp.Or(endpoint.Scheme, "http"), "relabel_configs": relabel,
 		"file_sd_configs": []values{{"files": []string{file}}}}
 }
 
