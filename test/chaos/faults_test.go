@@ -150,7 +150,7 @@ var otherFaults = []fault{
 }
 
 // harmless are the errors of verbs that met nothing to do harm to.
-var harmless = []error{fakekubelet.ErrNoSession, fakekubelet.ErrNotRunning, fakekubelet.ErrRunning, os.ErrNotExist, syscall.ENOTEMPTY, context.DeadlineExceeded}
+var harmless = []error{fakekubelet.ErrNoSession, fakekubelet.ErrNotRunning, fakekubelet.ErrRunning, os.ErrNotExist, context.DeadlineExceeded}
 
 func serious(err error) bool {
 	for _, h := range harmless {

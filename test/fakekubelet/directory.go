@@ -5,10 +5,12 @@ package fakekubelet
 // This file holds the faults of the device-plugins directory and the files in it.
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // RecreateDirectory removes the directory with all that is in it, the checkpoint included, and makes an empty one of the same name. A running
@@ -32,10 +34,20 @@ func (k *Kubelet) RemoveDirectory() error {
 	if err := k.usable(); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(k.dir); err != nil {
+	if err := removeAll(k.dir); err != nil {
 		return fmt.Errorf("remove directory: %w", err)
 	}
 	return nil
+}
+
+// removeAll is os.RemoveAll of a directory in which a plugin may be making a socket just now.
+func removeAll(dir string) (err error) {
+	for range 100 {
+		if err = os.RemoveAll(dir); !errors.Is(err, syscall.ENOTEMPTY) {
+			return err
+		}
+	}
+	return err
 }
 
 // CleanDirectory removes everything in the directory, kubelet.sock and checkpoint included, and leaves the directory itself. A running
