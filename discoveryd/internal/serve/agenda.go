@@ -119,10 +119,11 @@ func (a *agenda) due(now time.Time) (stale inventory.Stale, poll bool) {
 		stale = inventory.Everything()
 	}
 	if is(a.settleAt) {
+		// To read again must not use up what the next event needs to be answered at once;
+		// only in a storm it waits like an event.
 		if allowed := a.allowed(); allowed.After(now) {
 			a.settleAt = allowed
 		} else {
-			a.spend(now)
 			stale = stale.And(a.about)
 			a.settle(now)
 		}

@@ -127,3 +127,19 @@ func TestEventsAreAnsweredAtOnceAndThenAtABoundedRate(t *testing.T) {
 		t.Error("more than a burst at once")
 	}
 }
+
+// A change a second is no storm, however often each is looked at again.
+func TestReadingAgainDoesNotHoldUpTheNextEvent(t *testing.T) {
+	c := newClock(time.Hour)
+	for range 5 * burst {
+		if wait := c.allowed().Sub(c.now); wait > 0 {
+			t.Fatalf("an event would wait for %v", wait)
+		}
+		c.event(c.now, inventory.Everything())
+		begin := c.now
+		for range settling {
+			c.next(t)
+		}
+		c.now = begin.Add(settling[len(settling)-1] + 100*time.Millisecond)
+	}
+}
