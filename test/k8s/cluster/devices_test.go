@@ -102,6 +102,12 @@ func (r *recorder) note(count int) {
 	}
 }
 
+func (r *recorder) begun() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.seen) > 0
+}
+
 // stop ends the recording. May be called twice.
 func (r *recorder) stop() history {
 	r.cancel()
@@ -117,12 +123,16 @@ func record(t *testing.T, read func(context.Context, *recorder)) *recorder {
 	return r
 }
 
-// recordAPI records what the API tells of allocatable devices.
+// recordAPI records what the API tells of allocatable devices, from now on.
 func recordAPI(t *testing.T, resource string) *recorder {
 	t.Helper()
-	return record(t, func(ctx context.Context, r *recorder) {
+	r := record(t, func(ctx context.Context, r *recorder) {
 		for ctx.Err() == nil {
-			w, err := shared.client.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", nodeName).String()})
+			w, err := shared.client.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{
+				FieldSelector: fields.OneTermEqualSelector("metadata.name", nodeName).String(),
+				// From what the API server has in memory: to ask etcd first can take seconds.
+				ResourceVersion: "0",
+			})
 			if err != nil {
 				continue
 			}
@@ -133,6 +143,8 @@ func recordAPI(t *testing.T, resource string) *recorder {
 			}
 		}
 	})
+	await(t, "the API tells of the node", r.begun)
+	return r
 }
 
 // recordKubelet records what the device manager could allocate from, by asking it
