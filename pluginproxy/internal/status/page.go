@@ -12,6 +12,7 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rdma-relay/rdma-relay/pluginproxy/internal/relay"
@@ -23,24 +24,26 @@ var pageText string
 //go:embed page.css
 var pageStyle string
 
-// page is the parsed document. It is safe for concurrent use.
+// page is the document. It is safe for concurrent use.
 type page struct {
-	document *template.Template
-	policy   string // Content-Security-Policy
+	document func() *template.Template // parsed when somebody looks, which few nodes see
+	policy   string                    // Content-Security-Policy
 }
 
-// newPage parses the page. Nothing but the style sheet inside the document may
+// newPage makes the page. Nothing but the style sheet inside the document may
 // have an effect, whatever text of the host might slip through.
 func newPage() *page {
 	hash := sha256.Sum256([]byte(pageStyle))
 	return &page{
-		document: template.Must(template.New("page").Parse(pageText)),
+		document: sync.OnceValue(func() *template.Template {
+			return template.Must(template.New("page").Parse(pageText))
+		}),
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'; " +
 			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 	}
 }
 
-func (p *page) write(w io.Writer, v *view) error { return p.document.Execute(w, v) }
+func (p *page) write(w io.Writer, v *view) error { return p.document().Execute(w, v) }
 
 // view is what the document shows.
 type view struct {
